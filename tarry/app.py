@@ -1,0 +1,72 @@
+"""An application: the extensions, tools and model that a worker loads by `module:attribute`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from tarry.core.messages import ToolSpec
+from tarry.models import Model
+from tarry.tools import Tool
+
+
+@dataclass(frozen=True)
+class Extension:
+    """A named bundle of tools that is installed as one."""
+
+    name: str
+    tools: Sequence[Tool] = ()
+
+
+class Registry:
+    """The extensions of a process, in the order of installation.
+
+    Installing an extension under a known name replaces it in place. Of tools with one name the one
+    installed last counts.
+    """
+
+    def __init__(self, extensions: Iterable[Extension] = ()) -> None:
+        self._extensions: dict[str, Extension] = {}
+        for extension in extensions:
+            self.install(extension)
+
+    def install(self, extension: Extension) -> None:
+        """Add `extension`, or replace the one of its name.
+
+        Raises:
+            ValueError: two of its tools share a name, or a tool's name is one a provider refuses.
+        """
+        names = [tool.name for tool in extension.tools]
+        for name in names:
+            if names.count(name) > 1:
+                raise ValueError(f"extension {extension.name}: two tools are named {name}")
+            if not name or len(name) > 64 or not all(c.isascii() and (c.isalnum() or c in "_-") for c in name):
+                raise ValueError(
+                    f"extension {extension.name}: tool name {name!r} must be 1 to 64 letters, digits, _ or -"
+                )
+        self._extensions[extension.name] = extension
+
+    @property
+    def tools(self) -> dict[str, Tool]:
+        """The tools by name, in order of installation."""
+        return {tool.name: tool for extension in self._extensions.values() for tool in extension.tools}
+
+    def specs(self) -> tuple[ToolSpec, ...]:
+        """The tools as the model is told of them."""
+        return tuple(
+            ToolSpec(name=tool.name, description=tool.description, parameters=tool.schema())
+            for tool in self.tools.values()
+        )
+
+
+@dataclass(frozen=True)
+class App:
+    """What a worker serves: one model, its instructions and the installed extensions."""
+
+    model: Model
+    instructions: str = ""
+    extensions: Sequence[Extension] = ()
+
+    @property
+    def registry(self) -> Registry:
+        return Registry(self.extensions)

@@ -1,0 +1,85 @@
+"""What a model reads and writes: messages, tool calls and usage, in one provider-neutral shape.
+
+Pure. A provider adapter translates these at its edge; nothing else knows a provider's format.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+StopReason = Literal["stop", "tool_use", "length", "refusal", "aborted"]
+"""Why a response ended. `aborted`: cut off by a crash or a Stop; never sent to a provider."""
+
+
+class Frozen(BaseModel):
+    """An immutable value. Unknown fields are ignored, so that older code reads newer data."""
+
+    model_config = ConfigDict(frozen=True)
+
+
+class UserMessage(Frozen):
+    """What a person or a program said."""
+
+    role: Literal["user"] = "user"
+    text: str
+
+
+class ToolCallRequest(Frozen):
+    """One call as the model wrote it. `arguments` is its raw text, valid JSON or not."""
+
+    call_id: str
+    name: str
+    arguments: str
+
+
+class AssistantMessage(Frozen):
+    """One response of the model. `reasoning` is kept for people and never sent back."""
+
+    role: Literal["assistant"] = "assistant"
+    text: str = ""
+    reasoning: str = ""
+    calls: tuple[ToolCallRequest, ...] = ()
+    stop: StopReason = "stop"
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is neither text nor a call: nothing a provider would take back."""
+        return not self.text.strip() and not self.calls
+
+
+class ToolMessage(Frozen):
+    """The result of one call, paired with it by `call_id`."""
+
+    role: Literal["tool"] = "tool"
+    call_id: str
+    name: str
+    text: str
+    is_error: bool = False
+
+
+Message = Annotated[UserMessage | AssistantMessage | ToolMessage, Field(discriminator="role")]
+
+
+class ToolSpec(Frozen):
+    """A tool as the model is told of it. `parameters` is a JSON Schema of an object."""
+
+    name: str
+    description: str
+    parameters: dict[str, Any]
+
+
+class Usage(Frozen):
+    """Tokens a request cost, as its provider counted them."""
+
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cached_tokens: int = 0
+
+    def __add__(self, other: Usage) -> Usage:
+        return Usage(
+            input_tokens=self.input_tokens + other.input_tokens,
+            output_tokens=self.output_tokens + other.output_tokens,
+            cached_tokens=self.cached_tokens + other.cached_tokens,
+        )

@@ -1,0 +1,86 @@
+"""Text as it may enter history: valid Unicode, valid JSON, bounded for the model.
+
+Pure. Every string and number that comes from a model, a tool or a sender passes through here
+once, at the boundary (spec §4.11); nothing behind it has to look again.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import dataclass
+from typing import Any
+
+MAX_MODEL_BYTES = 50 * 1024
+MAX_MODEL_LINES = 2_000
+
+_KEPT_CONTROLS = {"\t", "\n", "\r"}
+
+
+def clean_text(text: str) -> str:
+    """Return `text` with each lone surrogate replaced by U+FFFD; a valid pair becomes one character."""
+    if text.isascii():
+        return text
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def clean_json(value: Any) -> Any:
+    """Return plain JSON data: strings cleaned, NaN and the infinities as null, keys as strings.
+
+    Raises:
+        TypeError: `value` holds something that is not JSON data.
+    """
+    if isinstance(value, str):
+        return clean_text(value)
+    if value is None or isinstance(value, bool | int):
+        return value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, dict):
+        return {clean_text(str(key)): clean_json(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [clean_json(item) for item in value]
+    raise TypeError(f"{type(value).__name__} is not JSON data")
+
+
+def canonical_json(value: Any) -> str:
+    """The one JSON text of `value`: sorted keys, no blanks, no NaN. Equal data gives equal text."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+
+
+@dataclass(frozen=True)
+class Bounded:
+    """Text cut to the limits, and how much was left out."""
+
+    text: str
+    dropped_bytes: int = 0
+    dropped_lines: int = 0
+
+    @property
+    def is_cut(self) -> bool:
+        return self.dropped_bytes > 0
+
+
+def bound_text(text: str, *, max_bytes: int = MAX_MODEL_BYTES, max_lines: int = MAX_MODEL_LINES) -> Bounded:
+    """Keep the head of `text`: whole lines, at most `max_bytes` of UTF-8 and `max_lines` lines.
+
+    A single line longer than the limit is cut at a character. Control characters other than tab
+    and line ends are dropped, since providers refuse some of them.
+    """
+    clean = "".join(c for c in clean_text(text) if c >= " " or c in _KEPT_CONTROLS)
+    if len(clean) <= max_lines and len(clean.encode()) <= max_bytes:
+        return Bounded(clean)
+    lines = clean.splitlines(keepends=True)
+    kept: list[str] = []
+    size = 0
+    for line in lines[:max_lines]:
+        size += len(line.encode())
+        if size > max_bytes:
+            break
+        kept.append(line)
+    head = "".join(kept) if kept else _cut_at_character(lines[0], max_bytes)
+    return Bounded(head, len(clean.encode()) - len(head.encode()), len(lines) - len(kept))
+
+
+def _cut_at_character(text: str, max_bytes: int) -> str:
+    return text.encode()[:max_bytes].decode("utf-8", "ignore")

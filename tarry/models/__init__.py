@@ -1,0 +1,68 @@
+"""The seam to a language model: what an adapter receives, streams, returns and raises.
+
+An adapter makes exactly one HTTP request per `respond` and never retries: retries are durable and
+belong to the generation (spec §6.3).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Literal, Protocol
+
+from pydantic import Field
+
+from tarry.core.messages import AssistantMessage, Frozen, Message, ToolSpec, Usage
+
+ModelErrorKind = Literal["retryable", "permanent", "overflow"]
+"""`retryable`: the same request may succeed later. `overflow`: the context is too long."""
+
+
+class ModelRequest(Frozen):
+    """One request. `messages` are already valid for a strict provider (spec §6.4)."""
+
+    messages: tuple[Message, ...]
+    instructions: str = ""
+    tools: tuple[ToolSpec, ...] = ()
+    session_id: str = Field(description="stable for a conversation; a provider may use it as a cache key")
+    idle_timeout: float = Field(60.0, description="seconds without a byte after which the stream counts as stalled")
+
+
+class ModelResponse(Frozen):
+    """A whole response, with what it cost."""
+
+    message: AssistantMessage
+    usage: Usage = Usage()
+
+
+class ModelError(Exception):
+    """The request brought no response.
+
+    `retry_after` is the provider's wish in seconds from now, None when it said nothing; `partial` is
+    the text streamed before the failure.
+    """
+
+    def __init__(
+        self, text: str, kind: ModelErrorKind, *, retry_after: float | None = None, partial: str = ""
+    ) -> None:
+        super().__init__(text)
+        self.text = text
+        self.kind: ModelErrorKind = kind
+        self.retry_after = retry_after
+        self.partial = partial
+
+
+class Model(Protocol):
+    """A language model. Implementations hold no conversation state."""
+
+    @property
+    def name(self) -> str:
+        """`provider/model`, as it is recorded with usage."""
+        ...
+
+    async def respond(self, request: ModelRequest, on_text: Callable[[str], None]) -> ModelResponse:
+        """Send one request and return the whole response; call `on_text` with each piece of text.
+
+        Raises:
+            ModelError: no response, or only a part of one.
+        """
+        ...

@@ -1,0 +1,204 @@
+"""Authoring tools: `@tool`, what a tool returns, and the `api` it may ask for.
+
+A tool is an ordinary function, sync or async, with typed parameters. The JSON Schema that the model
+sees and the validation of its arguments both come from the signature.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any, Literal, Protocol, get_type_hints, overload
+
+from pydantic import BaseModel, ConfigDict, create_model
+
+Replay = Literal["unsafe", "safe"]
+"""Whether a run cut off by a lost worker may be run again (spec §4.3)."""
+
+API_PARAMETER = "api"
+
+
+@dataclass(frozen=True)
+class ToolResult:
+    """What a tool tells the model.
+
+    `content` is text or JSON data; it is bounded before the model sees it (spec §4.11). `details` is
+    JSON data for programs and people and is never sent to the model.
+    """
+
+    content: Any
+    is_error: bool = False
+    details: Any = None
+
+
+class RetryTool(Exception):
+    """Raised by a replay-safe tool to be run again, at most five more times, after a pause.
+
+    From an unsafe tool, or once the attempts are used up, it is an ordinary error result.
+    """
+
+
+class StaleRun(Exception):
+    """This run of the tool was given up (its worker was taken for dead, or the call ended): stop working."""
+
+
+class ToolApi(Protocol):
+    """What a running tool may use. Declare a parameter named `api` to receive it.
+
+    Safe to use from the tool's own thread or event loop; the coroutines are for async tools, the
+    `*_sync` twin for sync ones.
+    """
+
+    @property
+    def task_id(self) -> str:
+        """The id of this call: its workflow id, the same on every rerun."""
+        ...
+
+    @property
+    def conversation_id(self) -> str: ...
+
+    @property
+    def idempotency_key(self) -> str:
+        """Fixed with the call's arguments: a rerun sends the same, an equal call another (spec §4.6)."""
+        ...
+
+    @property
+    def attempt(self) -> int:
+        """1 on the first run, one more on each rerun."""
+        ...
+
+    @property
+    def is_cancelled(self) -> bool:
+        """Whether the call was stopped. A blocking tool should look now and then and return."""
+        ...
+
+    def now(self) -> datetime:
+        """The server's time, aware: no skew between hosts."""
+        ...
+
+    def output(self, text: str) -> None:
+        """Publish progress. Its tail survives a crash and reaches the model in an `interrupted` result."""
+        ...
+
+    def diagnostic(self, message: str, *, severity: Literal["info", "warn", "error"] = "info", code: str = "") -> None:
+        """Add a remark the model sees after the content."""
+        ...
+
+    async def memo(self, key: str, value: Any) -> Any:
+        """Store `value` under `key` unless the key holds one; return what the key holds.
+
+        Durable when it returns, first writer wins, kept over reruns.
+
+        Raises:
+            StaleRun: this run was given up.
+            TaskFull: the call's memos would exceed their quota.
+        """
+        ...
+
+    def memo_sync(self, key: str, value: Any) -> Any:
+        """`memo` for a sync tool."""
+        ...
+
+
+ToolFunction = Callable[..., Any]
+Reconcile = Callable[..., Awaitable[ToolResult | str | None] | ToolResult | str | None]
+
+
+@dataclass(frozen=True)
+class Tool:
+    """A tool as declared. Build it with `@tool`."""
+
+    name: str
+    description: str
+    parameters: type[BaseModel]
+    function: ToolFunction
+    replay: Replay = "unsafe"
+    timeout: timedelta = timedelta(hours=1)
+    sequential: bool = False
+    reconcile: Reconcile | None = None
+    takes_api: bool = field(default=False)
+
+    @property
+    def is_async(self) -> bool:
+        return inspect.iscoroutinefunction(self.function)
+
+    def schema(self) -> dict[str, Any]:
+        """The JSON Schema of the parameters, as the model is given it."""
+        return self.parameters.model_json_schema()
+
+    def call_arguments(self, arguments: BaseModel) -> dict[str, Any]:
+        """The keyword arguments for `function`, as typed values."""
+        return {name: getattr(arguments, name) for name in type(arguments).model_fields}
+
+
+@overload
+def tool(function: ToolFunction, /) -> Tool: ...
+@overload
+def tool(
+    *,
+    name: str | None = None,
+    description: str | None = None,
+    replay: Replay = "unsafe",
+    timeout: timedelta = timedelta(hours=1),
+    sequential: bool = False,
+    reconcile: Reconcile | None = None,
+) -> Callable[[ToolFunction], Tool]: ...
+def tool(
+    function: ToolFunction | None = None,
+    /,
+    *,
+    name: str | None = None,
+    description: str | None = None,
+    replay: Replay = "unsafe",
+    timeout: timedelta = timedelta(hours=1),
+    sequential: bool = False,
+    reconcile: Reconcile | None = None,
+) -> Tool | Callable[[ToolFunction], Tool]:
+    """Declare a function as a tool.
+
+    Args:
+        name: as the model calls it; the function's name by default.
+        description: for the model; the docstring by default.
+        replay: `unsafe` runs at most once and a cut-off run is reported as `interrupted`; `safe` is run
+            again with the same arguments and idempotency key (spec §4.3).
+        timeout: of one run; then the model gets an error result.
+        sequential: a round that holds such a call runs its calls one at a time.
+        reconcile: asked before a cut-off run is reported or repeated, with the call's arguments and
+            `api`: a result means "it happened", None means "not known".
+
+    Raises:
+        TypeError: a parameter has no annotation, or is positional-only or variadic.
+    """
+
+    def declare(function: ToolFunction) -> Tool:
+        tool_name = name or function.__name__
+        return Tool(
+            name=tool_name,
+            description=description if description is not None else inspect.getdoc(function) or "",
+            parameters=_parameters_model(tool_name, function),
+            function=function,
+            replay=replay,
+            timeout=timeout,
+            sequential=sequential,
+            reconcile=reconcile,
+            takes_api=API_PARAMETER in inspect.signature(function).parameters,
+        )
+
+    return declare(function) if function is not None else declare
+
+
+def _parameters_model(tool_name: str, function: ToolFunction) -> type[BaseModel]:
+    hints = get_type_hints(function, include_extras=True)
+    fields: dict[str, Any] = {}
+    for parameter in inspect.signature(function).parameters.values():
+        if parameter.name == API_PARAMETER:
+            continue
+        if parameter.kind not in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
+            raise TypeError(f"tool {tool_name}: parameter {parameter.name} must be passable by keyword")
+        if parameter.name not in hints:
+            raise TypeError(f"tool {tool_name}: annotate parameter {parameter.name}, the model needs its type")
+        default = ... if parameter.default is parameter.empty else parameter.default
+        fields[parameter.name] = (hints[parameter.name], default)
+    return create_model(tool_name, __config__=ConfigDict(extra="forbid"), **fields)
