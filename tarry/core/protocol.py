@@ -1,0 +1,317 @@
+"""Every name and payload that crosses Temporal.
+
+Pure. Names are explicit and never derived from import paths (spec §1.3). A field added later has a
+default that says what its absence means, since parked work outlives deploys.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any, Literal
+
+from pydantic import Field
+
+from tarry.core.messages import AssistantMessage, Frozen, Usage
+from tarry.core.transcript import Entry, PageRef, Position, ToolFacts
+
+CONVERSATION = "tarry.conversation"
+GENERATION = "tarry.generation"
+TOOL_CALL = "tarry.tool-call"
+
+MODEL_REQUEST = "tarry.model-request"
+TOOL_RUN = "tarry.tool-run"
+RECONCILE = "tarry.reconcile"
+SEAL = "tarry.seal"
+ARCHIVE = "tarry.archive"
+FIND_SUBMISSION = "tarry.find-submission"
+ADOPT = "tarry.adopt"
+SALVAGE = "tarry.salvage"
+
+SUBMIT = "tarry.submit"
+ABORT = "tarry.abort"
+RETRY = "tarry.retry"
+MEMO = "tarry.memo"
+ANNOUNCE = "tarry.announce"
+
+ENTRIES = "tarry.entries"
+VIEW = "tarry.view"
+SUBMISSION = "tarry.submission"
+
+# Types of the ApplicationErrors that a caller can meet.
+CONFLICT = "tarry.conflict"
+BUSY = "tarry.busy"
+INBOX_FULL = "tarry.inbox-full"
+INVALID = "tarry.invalid"
+DUPLICATE = "tarry.duplicate"
+STALE = "tarry.stale"
+TASK_FULL = "tarry.task-full"
+NOT_HELD = "tarry.not-held"
+WORKER_SHUTDOWN = "WorkerShutdown"
+RETRY_TOOL = "tarry.retry-tool"
+
+SLICE_BYTES = 1024 * 1024
+"""The largest slice of entries a query answers with."""
+
+
+def digest(text: str) -> str:
+    """32 hex digits that stand for `text`."""
+    return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+
+class RunSettings(Frozen):
+    """The settings a run is pinned to when its input is admitted; later deploys do not change them."""
+
+    heartbeat_timeout: float = Field(8.0, description="seconds without a heartbeat after which a worker counts as lost")
+    restart_limit: int = Field(5, description="lost workers in a row after which work is held")
+    provider_retries: int = Field(3, description="retries of a model request after provider errors")
+    model_idle_timeout: float = Field(60.0, description="seconds of silence after which a response counts as stalled")
+    max_turns: int = Field(100, description="model responses in one run")
+    turnover_events: int = Field(1_000, description="history events after which a workflow continues as new")
+
+
+WhenBusy = Literal["follow_up", "reject"]
+
+
+class SubmitInput(Frozen):
+    """One input to a conversation."""
+
+    content: str
+    request_id: str = Field("", description="names the submission for ever; empty: a new one is drawn")
+    when_busy: WhenBusy = "follow_up"
+    settings: RunSettings = RunSettings()
+
+
+SubmissionStatus = Literal["queued", "placed", "done", "unanswered"]
+UnansweredReason = Literal["", "aborted", "model_error", "empty_answer", "cut_off", "max_turns", "lost"]
+
+
+class SubmissionView(Frozen):
+    """What became of a submission. `generation_id` is the run that answers it, once placed."""
+
+    request_id: str
+    status: SubmissionStatus
+    generation_id: str = ""
+    entry: int | None = None
+    answer: int | None = None
+    answer_text: str | None = None
+    reason: UnansweredReason = ""
+    detail: str = ""
+
+
+class EntriesQuery(Frozen):
+    upto: Position
+    max_bytes: int = SLICE_BYTES
+
+
+class ConversationView(Frozen):
+    """A conversation as its workflow knows it; the open run's entries are in its generation."""
+
+    conversation_id: str
+    nonce: str
+    end: Position
+    pages: tuple[PageRef, ...]
+    open_generation: str | None
+    queued: tuple[str, ...]
+    runs: int
+    usage: Usage
+    refusals: tuple[str, ...] = Field((), description="the newest inputs by Temporal signal that were refused, and why")
+
+
+class GenerationInput(Frozen):
+    """`start` is the place in the conversation after the input this run answers."""
+
+    conversation_id: str
+    run: int
+    start: Position
+    settings: RunSettings
+
+
+class GenerationView(Frozen):
+    generation_id: str
+    conversation_id: str
+    start: Position
+    end: Position
+    pages: tuple[PageRef, ...]
+    turn: int
+    phase: str
+    held: str = ""
+
+
+RunStatus = Literal["done", "unanswered"]
+
+
+class RunResult(Frozen):
+    """What a generation returns, once: how it ended and the entries of its run (spec §6.2)."""
+
+    status: RunStatus
+    reason: UnansweredReason = ""
+    detail: str = ""
+    pages: tuple[PageRef, ...] = ()
+    entries: tuple[Entry, ...] = ()
+    usage: Usage = Usage()
+
+
+class ModelRequestInput(Frozen):
+    """Ids and a cutoff, never entries: history grows linearly with the conversation (spec §6.1)."""
+
+    conversation_id: str
+    generation_id: str
+    run_start: Position
+    cutoff: Position
+    turn: int
+    idle_timeout: float
+    heartbeat_timeout: float
+
+
+class CallError(Frozen):
+    """Why a call is answered without being run."""
+
+    code: Literal["tool_unavailable", "invalid_arguments", "cut_off", "too_many_calls"]
+    text: str
+
+
+class ResolvedCall(Frozen):
+    """A call together with what the registry said of it when the model asked (spec §1.4)."""
+
+    call_id: str
+    tool: str
+    arguments: dict[str, Any] = Field(default_factory=dict)
+    error: CallError | None = None
+    replay: Literal["unsafe", "safe"] = "unsafe"
+    sequential: bool = False
+    reconciles: bool = False
+    timeout: float = 3600.0
+
+
+class ModelTurn(Frozen):
+    """A response, with its calls resolved."""
+
+    kind: Literal["turn"] = "turn"
+    message: AssistantMessage
+    calls: tuple[ResolvedCall, ...] = ()
+    usage: Usage = Usage()
+    model: str = ""
+
+
+class ModelFailure(Frozen):
+    """No response. `retry_after` is in seconds from the failure."""
+
+    kind: Literal["failure"] = "failure"
+    error: Literal["retryable", "permanent", "overflow", "aborted"]
+    text: str
+    retry_after: float | None = None
+    partial: str = ""
+    model: str = ""
+
+
+class ToolCallInput(Frozen):
+    conversation_id: str
+    generation_id: str
+    call: ResolvedCall
+    settings: RunSettings
+
+
+class ToolRunInput(Frozen):
+    """The intent: what is about to run, in history before it runs (spec §4.1).
+
+    `run` counts the schedulings of one intent; with Temporal's attempt it fences off zombies (spec §4.6).
+    """
+
+    conversation_id: str
+    task_id: str
+    call: ResolvedCall
+    run: int
+    idempotency_key: str
+    heartbeat_timeout: float
+
+
+OutcomeCode = Literal[
+    "",
+    "tool_error",
+    "tool_unavailable",
+    "invalid_arguments",
+    "cut_off",
+    "too_many_calls",
+    "interrupted",
+    "aborted",
+    "timeout",
+    "unencodable_result",
+    "not_here",
+    "lost",
+]
+
+
+class ToolOutcome(Frozen):
+    """How a call ended; `text` is what the model reads. An empty `code` is a plain result."""
+
+    text: str
+    is_error: bool = False
+    code: OutcomeCode = ""
+    facts: ToolFacts = ToolFacts()
+
+
+class Progress(Frozen):
+    """Heartbeat details of a running tool or model request: what it published so far."""
+
+    text: str = ""
+    attempt: int = 1
+
+
+class MemoInput(Frozen):
+    key: str
+    value: Any
+    run: int
+    attempt: int
+
+
+class AnnounceInput(Frozen):
+    """A rerun tells its call that earlier attempts are stale."""
+
+    run: int
+    attempt: int
+
+
+class SealInput(Frozen):
+    """Write the entries of `workflow_id` from `first` up to `upto` into a page."""
+
+    workflow_id: str
+    first: Position
+    upto: Position
+
+
+class AdoptInput(Frozen):
+    """Take over the child `workflow_id` that an earlier timeline started with the arguments of `digest`."""
+
+    workflow_id: str
+    digest: str
+
+
+class Adopted(Frozen):
+    """The child's end: `result` is what it returned as JSON data; `matches` is whether its arguments were equal."""
+
+    matches: bool
+    result: Any = None
+
+
+class SalvageInput(Frozen):
+    """Fetch what a run without a result still holds, from `start` on."""
+
+    generation_id: str
+    start: Position
+
+
+class Salvaged(Frozen):
+    pages: tuple[PageRef, ...] = ()
+    entries: tuple[Entry, ...] = ()
+
+
+class ArchiveInput(Frozen):
+    """Add settled submissions' records to the archive behind `ref`, or begin one."""
+
+    ref: str
+    records: dict[str, str]
+
+
+class FindSubmissionInput(Frozen):
+    refs: tuple[str, ...]
+    key: str

@@ -1,0 +1,214 @@
+"""The transcript of a conversation: immutable, chained entries, sealed into pages as it grows.
+
+Pure: time comes in as `at`. Each entry carries `chain = sha256(previous chain + canonical JSON)`, so
+that a chain names one entry *and* all before it: a reset, a fork or a reused id never reads another
+timeline's entries (spec §6.1).
+"""
+
+from __future__ import annotations
+
+import hashlib
+from datetime import datetime
+from typing import Any, Literal
+
+from pydantic import BaseModel, Field
+
+from tarry.core.messages import AssistantMessage, Frozen, Message, ToolMessage, Usage, UserMessage
+from tarry.core.text import canonical_json
+
+EntryKind = Literal["user", "assistant", "tool_result", "note"]
+"""`note`: for people only, never sent to a model."""
+
+PAGE_BYTES = 64 * 1024
+"""A tail above this is sealed into a page (spec §8.2)."""
+
+
+class Position(Frozen):
+    """A place in a transcript: how many entries come before it, and the chain of the last of them."""
+
+    index: int = 0
+    chain: str = ""
+
+
+class ToolFacts(Frozen):
+    """What is recorded of a call beside the text the model reads."""
+
+    task_id: str = ""
+    code: str = ""
+    details: Any = None
+    diagnostics: tuple[str, ...] = ()
+    duration_ms: int = 0
+    full_output: str = Field("", description="reference of the whole output in the store, when it was cut")
+
+
+class Draft(Frozen):
+    """An entry before it has its place."""
+
+    kind: EntryKind
+    at: datetime
+    run: int = 0
+    message: Message | None = None
+    note: str = ""
+    tool: ToolFacts | None = None
+    model: str = ""
+    usage: Usage | None = None
+
+
+class Entry(Draft):
+    """A placed entry. `index` counts from 0; `prev` is the chain before it."""
+
+    index: int
+    prev: str
+    chain: str
+
+    @property
+    def position(self) -> Position:
+        """The place right after this entry."""
+        return Position(index=self.index + 1, chain=self.chain)
+
+    def size(self) -> int:
+        """Bytes of its JSON."""
+        return len(self.model_dump_json())
+
+
+class PageRef(Frozen):
+    """A sealed page: the entries from `first` up to, not including, `last.index`, behind `ref` in the store."""
+
+    ref: str
+    first: Position
+    last: Position
+    size: int
+
+
+class Page(Frozen):
+    """What a page's reference leads to."""
+
+    entries: tuple[Entry, ...]
+
+
+class Slice(Frozen):
+    """Entries that end at the place asked for; or, when that place is sealed, the page that holds it."""
+
+    entries: tuple[Entry, ...] = ()
+    page: PageRef | None = None
+
+
+class NoSuchPosition(LookupError):
+    """The transcript has no entry with that index and chain: it belongs to another timeline."""
+
+
+def place(draft: Draft, after: Position) -> Entry:
+    """Give `draft` its index and chain."""
+    body = draft.model_dump(mode="json") | {"index": after.index, "prev": after.chain}
+    chain = hashlib.sha256((after.chain + canonical_json(body)).encode()).hexdigest()
+    return Entry(**dict(draft), index=after.index, prev=after.chain, chain=chain)
+
+
+class Transcript(BaseModel):
+    """Pages, then the open tail. Carried over a turn of the run as it is."""
+
+    start: Position = Position()
+    pages: list[PageRef] = Field(default_factory=list)
+    tail: list[Entry] = Field(default_factory=list)
+    tail_bytes: int = 0
+
+    @property
+    def end(self) -> Position:
+        """The place after the newest entry."""
+        return self.tail[-1].position if self.tail else self.tail_start
+
+    @property
+    def tail_start(self) -> Position:
+        return self.pages[-1].last if self.pages else self.start
+
+    @property
+    def wants_sealing(self) -> bool:
+        return self.tail_bytes > PAGE_BYTES
+
+    def append(self, draft: Draft) -> Entry:
+        """Place `draft` after the newest entry and return it."""
+        entry = place(draft, self.end)
+        self._add(entry)
+        return entry
+
+    def extend(self, pages: list[PageRef], entries: list[Entry]) -> None:
+        """Take over what a run returned.
+
+        Raises:
+            NoSuchPosition: it does not continue this transcript; nothing was taken.
+        """
+        first = pages[0].first if pages else Position(index=entries[0].index, chain=entries[0].prev) if entries else None
+        if first is None:
+            return
+        if first != self.end:
+            raise NoSuchPosition(f"entries from {first.index} do not continue {self.end.index}")
+        if pages:
+            self._seal_needed_before(pages)
+        for entry in entries:
+            self._add(entry)
+
+    def seal(self, page: PageRef) -> None:
+        """Replace the head of the tail by the page it was written to; a repeat does nothing.
+
+        Raises:
+            NoSuchPosition: the page does not start where the tail does.
+        """
+        if self.pages and page.last.index <= self.tail_start.index:
+            return
+        if page.first != self.tail_start:
+            raise NoSuchPosition(f"page from {page.first.index} does not start at {self.tail_start.index}")
+        kept = [entry for entry in self.tail if entry.index >= page.last.index]
+        self.pages.append(page)
+        self.tail = kept
+        self.tail_bytes = sum(entry.size() for entry in kept)
+
+    def slice(self, upto: Position, max_bytes: int) -> Slice:
+        """The newest entries before `upto`, in order, at most `max_bytes` of them but at least one.
+
+        Raises:
+            NoSuchPosition: `upto` is not on this timeline.
+        """
+        if upto.index <= self.tail_start.index:
+            return self._page_slice(upto)
+        offset = upto.index - self.tail_start.index
+        if offset > len(self.tail) or self.tail[offset - 1].chain != upto.chain:
+            raise NoSuchPosition(f"no entry {upto.index - 1} with that chain")
+        chosen: list[Entry] = []
+        size = 0
+        for entry in reversed(self.tail[:offset]):
+            size += entry.size()
+            if chosen and size > max_bytes:
+                break
+            chosen.append(entry)
+        return Slice(entries=tuple(reversed(chosen)))
+
+    def _page_slice(self, upto: Position) -> Slice:
+        for page in reversed(self.pages):
+            if page.first.index < upto.index <= page.last.index:
+                return Slice(page=page)
+        raise NoSuchPosition(f"entry {upto.index - 1} is before this transcript")
+
+    def _seal_needed_before(self, pages: list[PageRef]) -> None:
+        if self.tail:
+            raise NoSuchPosition("seal the open tail before taking over pages")
+        self.pages.extend(pages)
+
+    def _add(self, entry: Entry) -> None:
+        self.tail.append(entry)
+        self.tail_bytes += entry.size()
+
+
+def user_draft(text: str, at: datetime, run: int) -> Draft:
+    return Draft(kind="user", at=at, run=run, message=UserMessage(text=text))
+
+
+def assistant_draft(message: AssistantMessage, at: datetime, run: int, model: str = "", usage: Usage | None = None) -> Draft:
+    return Draft(kind="assistant", at=at, run=run, message=message, model=model, usage=usage)
+
+
+def result_draft(message: ToolMessage, facts: ToolFacts, at: datetime, run: int) -> Draft:
+    return Draft(kind="tool_result", at=at, run=run, message=message, tool=facts)
+
+
+def note_draft(text: str, at: datetime, run: int) -> Draft:
+    return Draft(kind="note", at=at, run=run, note=text)
