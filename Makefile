@@ -1,0 +1,60 @@
+# The commands of the house. `make help` lists them.
+
+PYTHON ?= python3
+
+VENV := .venv
+BIN := $(VENV)/bin
+INSTALLED := $(VENV)/.installed
+UV_VENV := .uv
+UV_VERSION := 0.13.9
+
+.DEFAULT_GOAL := help
+.PHONY: help venv demo test lint unit drills bench lock clean
+
+help: ## this list
+	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
+
+venv: $(INSTALLED) ## the virtual environment, from the lock file
+
+$(INSTALLED): requirements.lock pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+		|| { echo "Python 3.11 or newer is needed; name one: make PYTHON=python3.12" >&2; exit 1; }
+	@echo "Installing the locked packages into $(VENV) ..."
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps --editable .
+	@touch $@
+
+demo: venv ## kill a worker in the middle of a tool, three times, and see what became of it
+	$(BIN)/tarry demo policies
+
+test: lint ## everything: static checks, then all tests
+	$(BIN)/pytest
+
+lint: venv ## the static checks alone
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/pyright
+	$(BIN)/lint-imports --no-logo
+
+unit: venv ## the tests that start no server
+	$(BIN)/pytest tests/unit tests/activity tests/replay
+
+drills: venv ## the tests that kill processes
+	$(BIN)/pytest tests/drills
+
+bench: venv ## what a run and a long conversation cost here
+	$(BIN)/python bench/run_cost.py
+	$(BIN)/python bench/long_conversation.py
+
+# Keeps the versions that are locked; delete requirements.lock first to move all of them.
+lock: ## write requirements.lock anew from pyproject.toml
+	$(PYTHON) -m venv $(UV_VENV)
+	$(UV_VENV)/bin/python -m pip install --quiet --disable-pip-version-check uv==$(UV_VERSION)
+	$(UV_VENV)/bin/uv pip compile --quiet --universal --python-version 3.11 --all-extras --generate-hashes \
+		--no-header --output-file requirements.lock pyproject.toml
+
+clean: ## remove environments, caches and builds; state in .tarry stays
+	rm -rf $(VENV) $(UV_VENV) dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
