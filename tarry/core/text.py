@@ -8,13 +8,18 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from dataclasses import dataclass
 from typing import Any
 
 MAX_MODEL_BYTES = 50 * 1024
 MAX_MODEL_LINES = 2_000
+"""What a model is shown of one text, unless a caller says otherwise (spec §4.11)."""
 
-_KEPT_CONTROLS = {"\t", "\n", "\r"}
+MAX_DEPTH = 100
+"""Levels of lists and objects in JSON data. Far below what any parser on the way gives up at."""
+
+_CONTROLS = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
 
 
 def clean_text(text: str) -> str:
@@ -28,19 +33,25 @@ def clean_json(value: Any) -> Any:
     """Return plain JSON data: strings cleaned, NaN and the infinities as null, keys as strings.
 
     Raises:
-        TypeError: `value` holds something that is not JSON data.
+        TypeError: `value` holds something that is not JSON data, or is nested deeper than `MAX_DEPTH`.
     """
+    return _clean_json(value, MAX_DEPTH)
+
+
+def _clean_json(value: Any, depth: int) -> Any:
     if isinstance(value, str):
         return clean_text(value)
     if value is None or isinstance(value, bool | int):
         return value
     if isinstance(value, float):
         return value if math.isfinite(value) else None
+    if not isinstance(value, dict | list | tuple):
+        raise TypeError(f"{type(value).__name__} is not JSON data")
+    if depth == 0:
+        raise TypeError(f"JSON data is nested deeper than {MAX_DEPTH} levels")
     if isinstance(value, dict):
-        return {clean_text(str(key)): clean_json(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [clean_json(item) for item in value]
-    raise TypeError(f"{type(value).__name__} is not JSON data")
+        return {clean_text(str(key)): _clean_json(item, depth - 1) for key, item in value.items()}
+    return [_clean_json(item, depth - 1) for item in value]
 
 
 def canonical_json(value: Any) -> str:
@@ -58,6 +69,7 @@ class Bounded:
 
     @property
     def is_cut(self) -> bool:
+        """Whether anything was left out."""
         return self.dropped_bytes > 0
 
 
@@ -67,7 +79,7 @@ def bound_text(text: str, *, max_bytes: int = MAX_MODEL_BYTES, max_lines: int = 
     A single line longer than the limit is cut at a character. Control characters other than tab
     and line ends are dropped, since providers refuse some of them.
     """
-    clean = "".join(c for c in clean_text(text) if c >= " " or c in _KEPT_CONTROLS)
+    clean = _CONTROLS.sub("", clean_text(text))
     if len(clean) <= max_lines and len(clean.encode()) <= max_bytes:
         return Bounded(clean)
     lines = clean.splitlines(keepends=True)

@@ -68,7 +68,7 @@ class Entry(Draft):
 
     def size(self) -> int:
         """Bytes of its JSON."""
-        return len(self.model_dump_json())
+        return len(self.model_dump_json().encode())
 
 
 class PageRef(Frozen):
@@ -97,6 +97,10 @@ class NoSuchPosition(LookupError):
     """The transcript has no entry with that index and chain: it belongs to another timeline."""
 
 
+def _before(entry: Entry) -> Position:
+    return Position(index=entry.index, chain=entry.prev)
+
+
 def place(draft: Draft, after: Position) -> Entry:
     """Give `draft` its index and chain."""
     body = draft.model_dump(mode="json") | {"index": after.index, "prev": after.chain}
@@ -119,10 +123,12 @@ class Transcript(BaseModel):
 
     @property
     def tail_start(self) -> Position:
+        """The place between the pages and the tail."""
         return self.pages[-1].last if self.pages else self.start
 
     @property
     def wants_sealing(self) -> bool:
+        """Whether the tail has outgrown `PAGE_BYTES`."""
         return self.tail_bytes > PAGE_BYTES
 
     def append(self, draft: Draft) -> Entry:
@@ -137,13 +143,14 @@ class Transcript(BaseModel):
         Raises:
             NoSuchPosition: it does not continue this transcript; nothing was taken.
         """
-        first = pages[0].first if pages else Position(index=entries[0].index, chain=entries[0].prev) if entries else None
-        if first is None:
-            return
-        if first != self.end:
-            raise NoSuchPosition(f"entries from {first.index} do not continue {self.end.index}")
-        if pages:
-            self._seal_needed_before(pages)
+        if pages and self.tail:
+            raise NoSuchPosition("seal the open tail before taking over pages")
+        end = self.end
+        for first, last in [(page.first, page.last) for page in pages] + [(_before(e), e.position) for e in entries]:
+            if first != end:
+                raise NoSuchPosition(f"what starts at {first.index} does not continue {end.index}")
+            end = last
+        self.pages.extend(pages)
         for entry in entries:
             self._add(entry)
 
@@ -151,12 +158,12 @@ class Transcript(BaseModel):
         """Replace the head of the tail by the page it was written to; a repeat does nothing.
 
         Raises:
-            NoSuchPosition: the page does not start where the tail does.
+            NoSuchPosition: the page is not the head of the tail.
         """
         if self.pages and page.last.index <= self.tail_start.index:
             return
-        if page.first != self.tail_start:
-            raise NoSuchPosition(f"page from {page.first.index} does not start at {self.tail_start.index}")
+        if page.first != self.tail_start or not self._has_in_tail(page.last):
+            raise NoSuchPosition(f"page {page.first.index} to {page.last.index} is not the head of this tail")
         kept = [entry for entry in self.tail if entry.index >= page.last.index]
         self.pages.append(page)
         self.tail = kept
@@ -170,12 +177,11 @@ class Transcript(BaseModel):
         """
         if upto.index <= self.tail_start.index:
             return self._page_slice(upto)
-        offset = upto.index - self.tail_start.index
-        if offset > len(self.tail) or self.tail[offset - 1].chain != upto.chain:
+        if not self._has_in_tail(upto):
             raise NoSuchPosition(f"no entry {upto.index - 1} with that chain")
         chosen: list[Entry] = []
         size = 0
-        for entry in reversed(self.tail[:offset]):
+        for entry in reversed(self.tail[: upto.index - self.tail_start.index]):
             size += entry.size()
             if chosen and size > max_bytes:
                 break
@@ -184,14 +190,14 @@ class Transcript(BaseModel):
 
     def _page_slice(self, upto: Position) -> Slice:
         for page in reversed(self.pages):
-            if page.first.index < upto.index <= page.last.index:
+            if page.first.index < upto.index < page.last.index or upto == page.last:
                 return Slice(page=page)
-        raise NoSuchPosition(f"entry {upto.index - 1} is before this transcript")
+        raise NoSuchPosition(f"no entry {upto.index - 1} with that chain in the pages")
 
-    def _seal_needed_before(self, pages: list[PageRef]) -> None:
-        if self.tail:
-            raise NoSuchPosition("seal the open tail before taking over pages")
-        self.pages.extend(pages)
+    def _has_in_tail(self, place: Position) -> bool:
+        """Whether `place` is behind an entry of the tail."""
+        offset = place.index - self.tail_start.index
+        return 0 < offset <= len(self.tail) and self.tail[offset - 1].chain == place.chain
 
     def _add(self, entry: Entry) -> None:
         self.tail.append(entry)
@@ -199,16 +205,22 @@ class Transcript(BaseModel):
 
 
 def user_draft(text: str, at: datetime, run: int) -> Draft:
+    """An entry for what a person or a program said."""
     return Draft(kind="user", at=at, run=run, message=UserMessage(text=text))
 
 
-def assistant_draft(message: AssistantMessage, at: datetime, run: int, model: str = "", usage: Usage | None = None) -> Draft:
+def assistant_draft(
+    message: AssistantMessage, at: datetime, run: int, model: str = "", usage: Usage | None = None
+) -> Draft:
+    """An entry for a response, whole or cut off."""
     return Draft(kind="assistant", at=at, run=run, message=message, model=model, usage=usage)
 
 
 def result_draft(message: ToolMessage, facts: ToolFacts, at: datetime, run: int) -> Draft:
+    """An entry for the result of a call."""
     return Draft(kind="tool_result", at=at, run=run, message=message, tool=facts)
 
 
 def note_draft(text: str, at: datetime, run: int) -> Draft:
+    """An entry for people only."""
     return Draft(kind="note", at=at, run=run, note=text)
