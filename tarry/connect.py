@@ -1,0 +1,239 @@
+"""The connection to Temporal, and how values cross it.
+
+The server's address, namespace, TLS and API key come from Temporal's own variables and file, as its
+command line reads them; every client and worker of a deployment uses this converter and one store.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Any
+
+from pydantic_core import from_json
+from temporalio.api.common.v1 import Payload
+from temporalio.api.enums.v1 import IndexedValueType
+from temporalio.api.operatorservice.v1 import ListSearchAttributesRequest
+from temporalio.api.workflowservice.v1 import DescribeNamespaceRequest
+from temporalio.client import Client
+from temporalio.contrib.pydantic import PydanticJSONPlainPayloadConverter
+from temporalio.converter import (
+    CompositePayloadConverter,
+    DataConverter,
+    DefaultPayloadConverter,
+    ExternalStorage,
+    JSONPlainPayloadConverter,
+)
+from temporalio.envconfig import ClientConfig, ClientConnectConfig
+from temporalio.service import RPCError, RPCStatusCode
+from tenacity import AsyncRetrying, retry_if_exception_type, stop_after_delay, wait_fixed
+
+from tarry.core.attributes import ATTRIBUTES, Attribute
+from tarry.settings import Settings, load_settings
+from tarry.store import open_store
+
+DEFAULT_ADDRESS = "localhost:7233"
+INLINE_BYTES = 32 * 1024
+"""Payloads from this size on go to the store: no batch of commands nears 4 MiB (spec §4.11)."""
+
+_ATTEMPT = timedelta(seconds=5)
+_PAUSE = timedelta(milliseconds=100)
+
+
+class ConnectError(Exception):
+    """Temporal cannot be used as it is configured. One line: what was tried, what to do."""
+
+
+class ServerUnreachable(ConnectError):
+    """Nothing answered; a later attempt may."""
+
+
+class _StrictJson(PydanticJSONPlainPayloadConverter):
+    """Pydantic's JSON, refusing what is not JSON. Values are cleaned where they enter, not here (spec §4.11)."""
+
+    def to_payload(self, value: Any) -> Payload | None:
+        payload = super().to_payload(value)
+        # The bare words are looked for first: to parse every payload again would cost each of them.
+        if payload is not None and (b"NaN" in payload.data or b"Infinity" in payload.data):
+            _refuse_non_finite(payload.data, value)
+        return payload
+
+
+def _refuse_non_finite(data: bytes, value: Any) -> None:
+    try:
+        from_json(data, allow_inf_nan=False)
+    except ValueError:
+        raise ValueError(f"a {type(value).__name__} holds NaN or an infinity, which is not JSON") from None
+
+
+# One for the process: the SDK makes a payload converter for each workflow instance, and type adapters are costly.
+_JSON = _StrictJson()
+
+
+class _PayloadConverter(CompositePayloadConverter):
+    def __init__(self) -> None:
+        kinds = DefaultPayloadConverter.default_encoding_payload_converters
+        super().__init__(*(_JSON if isinstance(kind, JSONPlainPayloadConverter) else kind for kind in kinds))
+
+
+def data_converter(store_url: str) -> DataConverter:
+    """How values become payloads: valid JSON by pydantic, from 32 KiB on kept in the store at `store_url`.
+
+    NaN, infinities in plain data, lone surrogates and what is not JSON data raise ValueError when encoded.
+
+    Raises:
+        StoreError: no store can be at `store_url`.
+    """
+    storage = ExternalStorage(drivers=[open_store(store_url)], payload_size_threshold=INLINE_BYTES)
+    return DataConverter(payload_converter_class=_PayloadConverter, external_storage=storage)
+
+
+async def connect(settings: Settings | None = None, *, wait: timedelta = timedelta(0)) -> Client:
+    """Connect to the configured server and namespace.
+
+    Args:
+        settings: read from the environment by default.
+        wait: how long a server that does not answer is tried again.
+
+    Raises:
+        ConnectError: the configuration cannot be read, nothing answers, or the namespace is not there.
+        SettingsError, StoreError: our own settings are not allowed.
+    """
+    settings = settings or load_settings()
+    config = _client_config()
+    converter = data_converter(settings.store)
+    attempts = AsyncRetrying(
+        stop=stop_after_delay(wait),
+        wait=wait_fixed(_PAUSE),
+        retry=retry_if_exception_type(ServerUnreachable),
+        reraise=True,
+    )
+    return await attempts(_connect_once, config, converter)
+
+
+def _client_config() -> ClientConnectConfig:
+    try:
+        return ClientConfig.load_client_connect_config()
+    except (RuntimeError, ValueError, OSError) as error:
+        reason = " ".join(str(error).split())
+        raise ConnectError(
+            f"Temporal's settings cannot be read ({reason}): "
+            "check TEMPORAL_CONFIG_FILE, TEMPORAL_PROFILE and TEMPORAL_TLS_*"
+        ) from error
+
+
+async def _connect_once(config: ClientConnectConfig, converter: DataConverter) -> Client:
+    address = config.setdefault("target_host", DEFAULT_ADDRESS)
+    try:
+        async with asyncio.timeout(_ATTEMPT.total_seconds()):
+            client = await Client.connect(**config, data_converter=converter)
+            await client.workflow_service.describe_namespace(DescribeNamespaceRequest(namespace=client.namespace))
+    except TimeoutError as error:
+        raise ServerUnreachable(f"no Temporal server at {address} (no answer): {_START}") from error
+    except ValueError as error:
+        raise ConnectError(f"TEMPORAL_ADDRESS={address} cannot be used ({error}): give host:port") from error
+    except RPCError as error:
+        raise _refusal(error, address, config.get("namespace", "default")) from error
+    except RuntimeError as error:
+        raise _failure(str(error), address) from error
+    return client
+
+
+_START = "start one with `tarry dev`, or set TEMPORAL_ADDRESS"
+_CHECK = "check TEMPORAL_ADDRESS, TEMPORAL_API_KEY and TEMPORAL_TLS_*"
+
+_FAILURES = (
+    ("ConnectionRefused", "connection refused", _START),
+    ("dns error", "unknown host", _START),
+    ("Unauthenticated", "it refused the API key or certificate", _CHECK),
+    ("PermissionDenied", "it refused the API key or certificate", _CHECK),
+    ("InvalidContentType", "it does not speak TLS", _CHECK),
+    ("ertificate", "the TLS certificates do not fit", _CHECK),
+    ("", "what answers is no Temporal server, or wants TLS", _CHECK),
+)
+"""A sign in the transport's error, which itself runs over several nested structures; what it means; what to do."""
+
+
+def _failure(text: str, address: str) -> ServerUnreachable:
+    reason, advice = next((reason, advice) for sign, reason, advice in _FAILURES if sign in text)
+    return ServerUnreachable(f"no Temporal server at {address} ({reason}): {advice}")
+
+
+def _refusal(error: RPCError, address: str, namespace: str) -> ConnectError:
+    if error.status == RPCStatusCode.NOT_FOUND:
+        return ConnectError(
+            f"namespace {namespace} does not exist at {address}: set TEMPORAL_NAMESPACE, or create it with "
+            f"`temporal operator namespace create --namespace {namespace} --address {address}`"
+        )
+    if error.status in (RPCStatusCode.UNAUTHENTICATED, RPCStatusCode.PERMISSION_DENIED):
+        return ConnectError(f"no access to namespace {namespace} at {address}: {_CHECK}")
+    reason = error.status.name.lower().replace("_", " ")
+    return ServerUnreachable(f"no Temporal server at {address} ({reason}): {_START}")
+
+
+async def check_search_attributes(client: Client) -> None:
+    """Return when every search attribute of ours is registered in the client's namespace (spec §8.4).
+
+    Where listing them is not allowed, as on Temporal Cloud, visibility is asked and their types go unchecked.
+
+    Raises:
+        ConnectError: one is missing or of another type; it holds the command that creates what is missing.
+    """
+    registered = await _registered_attributes(client)
+    missing = [attribute for attribute in ATTRIBUTES if attribute.name not in registered]
+    if missing:
+        raise ConnectError(
+            f"search attributes are not registered ({', '.join(attribute.name for attribute in missing)}): "
+            f"`{_creation_command(client, missing)}`"
+        )
+    for attribute in ATTRIBUTES:
+        actual = registered[attribute.name]
+        if actual not in (attribute.type, None):
+            raise ConnectError(
+                f"search attribute {attribute.name} is registered as {actual}, not {attribute.type}: remove it with "
+                f"`temporal operator search-attribute remove --name {attribute.name} {_place_flags(client)}`, then "
+                f"`{_creation_command(client, [attribute])}`"
+            )
+
+
+async def _registered_attributes(client: Client) -> dict[str, str | None]:
+    """The type of each registered attribute; None where it is not told."""
+    try:
+        answer = await client.operator_service.list_search_attributes(
+            ListSearchAttributesRequest(namespace=client.namespace)
+        )
+    except RPCError as error:
+        if error.status not in (RPCStatusCode.PERMISSION_DENIED, RPCStatusCode.UNIMPLEMENTED):
+            raise _refusal(error, _address(client), client.namespace) from error
+        names = [attribute.name for attribute in ATTRIBUTES]
+        return {name: None for name in names if await _is_known_to_visibility(client, name)}
+    return {name: _type_name(kind) for name, kind in answer.custom_attributes.items()}
+
+
+def _type_name(kind: IndexedValueType.ValueType) -> str:
+    words = IndexedValueType.Name(kind).removeprefix("INDEXED_VALUE_TYPE_").split("_")
+    return "".join(word.capitalize() for word in words)
+
+
+async def _is_known_to_visibility(client: Client, name: str) -> bool:
+    try:
+        await client.count_workflows(f"{name} IS NULL")
+    except RPCError as error:
+        if error.status == RPCStatusCode.INVALID_ARGUMENT:
+            return False
+        raise _refusal(error, _address(client), client.namespace) from error
+    return True
+
+
+def _creation_command(client: Client, attributes: Sequence[Attribute]) -> str:
+    flags = " ".join(f"--name {attribute.name} --type {attribute.type}" for attribute in attributes)
+    return f"temporal operator search-attribute create {flags} {_place_flags(client)}"
+
+
+def _place_flags(client: Client) -> str:
+    return f"--namespace {client.namespace} --address {_address(client)}"
+
+
+def _address(client: Client) -> str:
+    return client.service_client.config.target_host

@@ -1,0 +1,108 @@
+"""Our own settings, from `TARRY_…` environment variables. The only reader of the environment for them.
+
+Where the Temporal server is belongs to Temporal's own variables (`tarry.connect`).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import Field, ValidationError
+from pydantic_core import ErrorDetails
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from tarry.core.protocol import RunSettings
+
+PREFIX = "TARRY_"
+
+
+class SettingsError(Exception):
+    """A setting is not allowed. One line: the variable, what it holds and what it may hold."""
+
+
+def _seconds(default: float, low: float, high: float) -> Any:
+    allowed = f"a number of seconds from {low:g} to {high:g}"
+    return Field(default, ge=low, le=high, allow_inf_nan=False, description=allowed)
+
+
+def _count(default: int, low: int, high: int) -> Any:
+    return Field(default, ge=low, le=high, description=f"a whole number from {low} to {high}")
+
+
+def _text(default: str | None, pattern: str, allowed: str) -> Any:
+    return Field(default, pattern=pattern, description=allowed)
+
+
+class Settings(BaseSettings):
+    """What a process of ours may be told. An empty variable counts as not set; names are not case-sensitive.
+
+    Keyword arguments win over the environment.
+    """
+
+    model_config = SettingsConfigDict(env_prefix=PREFIX, env_ignore_empty=True, frozen=True, extra="ignore")
+
+    task_queue: str = _text("tarry", r"^\S{1,200}$", "a name of 1 to 200 characters without blanks")
+    """The Temporal task queue of workflows and activities."""
+
+    store: str = _text(
+        ".tarry/store",
+        r"^(s3://[^/\s]+(/.*)?|file://(localhost)?/.*|[^:]+(:[^/:][^:]*)*)$",
+        "a directory, file:///directory or s3://bucket/prefix",
+    )
+    """Where large payloads and pages are kept (spec §8.1). The same for every process of a deployment."""
+
+    app: str | None = _text(
+        None, r"^[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*$", "module:attribute, such as examples.triage:app"
+    )
+    """The application a worker serves."""
+
+    heartbeat_timeout: float = _seconds(8.0, 1, 600)
+    """Silence after which a worker counts as lost (spec §4.4)."""
+
+    restart_limit: int = _count(5, 1, 1_000)
+    """Lost workers in a row after which work is held (spec §4.4)."""
+
+    shutdown_grace: float = _seconds(30.0, 0, 3_600)
+    """How long a stopping worker lets running work finish (spec §4.4)."""
+
+    max_cached_workflows: int = _count(1_000, 0, 100_000)
+    """Workflows a worker keeps in memory, at some 50 to 80 KB each; 0 replays on every task."""
+
+    max_concurrent_tools: int = _count(100, 1, 10_000)
+    """Tools one worker runs at a time."""
+
+    max_turns: int = _count(100, 1, 10_000)
+    """Model responses in one run (spec §6.4)."""
+
+    model_idle_timeout: float = _seconds(60.0, 1, 3_600)
+    """Silence after which a model's stream counts as stalled (spec §6.4)."""
+
+    provider_retries: int = _count(3, 0, 20)
+    """Retries of one model request after provider errors (spec §6.3)."""
+
+    entry_cache_bytes: int = _count(64 * 1024 * 1024, 0, 16 * 1024**3)
+    """Transcript entries a worker keeps in memory (spec §6.1)."""
+
+    turnover_events: int = _count(1_000, 10, 10_000)
+    """History events after which a quiet workflow continues as new (spec §8.4)."""
+
+    def run_settings(self) -> RunSettings:
+        """The subset that is pinned in a workflow's input, so that a deploy never changes an open run (spec §1.4)."""
+        return RunSettings.model_validate(self, from_attributes=True)
+
+
+def load_settings() -> Settings:
+    """Read the environment.
+
+    Raises:
+        SettingsError: a variable holds something else than it may.
+    """
+    try:
+        return Settings()
+    except ValidationError as error:
+        raise SettingsError("; ".join(_line(detail) for detail in error.errors())) from None
+
+
+def _line(detail: ErrorDetails) -> str:
+    name = str(detail["loc"][0])
+    return f"{PREFIX}{name.upper()}={detail['input']} is refused: give {Settings.model_fields[name].description}"
