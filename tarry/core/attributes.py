@@ -1,0 +1,30 @@
+"""The search attributes of our workflows: one list of their names and types.
+
+They stand in histories and in people's saved queries, so a name never changes its type or its meaning (spec §9.1).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+AttributeType = Literal["Keyword", "KeywordList", "Datetime"]
+
+
+@dataclass(frozen=True)
+class Attribute:
+    """A search attribute: its name in queries and its type in Temporal's words."""
+
+    name: str
+    type: AttributeType
+
+
+STATE = Attribute("TarryState", "Keyword")
+WAITING_FOR = Attribute("TarryWaitingFor", "KeywordList")
+DEADLINE = Attribute("TarryDeadline", "Datetime")
+CONVERSATION = Attribute("TarryConversation", "Keyword")
+TOOL = Attribute("TarryTool", "Keyword")
+PATH = Attribute("TarryPath", "Keyword")
+
+ATTRIBUTES = (STATE, WAITING_FOR, DEADLINE, CONVERSATION, TOOL, PATH)
+"""All that a namespace must know before a worker of ours may run on it."""
