@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 from typing import Any, Literal
 
-from pydantic import Field
+from pydantic import Field, RootModel
 
 from tarry.core.messages import AssistantMessage, Frozen, Usage
 from tarry.core.transcript import Entry, PageRef, Position, ToolFacts
@@ -96,6 +96,19 @@ class SubmissionView(Frozen):
     answer_text: str | None = None
     reason: UnansweredReason = ""
     detail: str = ""
+
+
+class ConversationInput(Frozen):
+    """`nonce` is drawn by whoever starts the conversation, so that a reset keeps it (spec §1.2)."""
+
+    nonce: str = ""
+
+
+class SubmissionLookup(Frozen):
+    """A submission; or None, and the archives in which it may be, newest first."""
+
+    submission: SubmissionView | None
+    archive: tuple[str, ...] = ()
 
 
 class EntriesQuery(Frozen):
@@ -204,6 +217,10 @@ class ModelFailure(Frozen):
     model: str = ""
 
 
+class ModelAnswer(RootModel[ModelTurn | ModelFailure]):
+    """What a model request brought; on the wire it is the turn or the failure itself."""
+
+
 class ToolCallInput(Frozen):
     conversation_id: str
     generation_id: str
@@ -248,6 +265,12 @@ class ToolOutcome(Frozen):
     is_error: bool = False
     code: OutcomeCode = ""
     facts: ToolFacts = ToolFacts()
+
+
+class Reconciliation(Frozen):
+    """What a tool's reconcile hook knows; None: nothing."""
+
+    outcome: ToolOutcome | None = None
 
 
 class Progress(Frozen):
@@ -312,6 +335,21 @@ class ArchiveInput(Frozen):
     records: dict[str, str]
 
 
+class Archived(Frozen):
+    """The new archive; whether it `extends` the one given, or begins another since that one is full."""
+
+    ref: str
+    extends: bool
+
+
 class FindSubmissionInput(Frozen):
+    """Look for the packed record filed under `key`, the archives newest first."""
+
     refs: tuple[str, ...]
     key: str
+
+
+class FoundSubmission(Frozen):
+    """The packed record, None when no archive holds it."""
+
+    record: str | None

@@ -1,0 +1,1 @@
+"""The activities: everything that touches the world. They never import the workflows."""

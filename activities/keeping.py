@@ -1,0 +1,67 @@
+"""Moving what is old into the store, and finding it there again."""
+
+from __future__ import annotations
+
+from temporalio import activity
+from temporalio.client import Client
+
+from tarry.core.protocol import (
+    ARCHIVE,
+    FIND_SUBMISSION,
+    SALVAGE,
+    SEAL,
+    VIEW,
+    Archived,
+    ArchiveInput,
+    FindSubmissionInput,
+    FoundSubmission,
+    GenerationView,
+    Salvaged,
+    SalvageInput,
+    SealInput,
+)
+from tarry.core.transcript import Page, PageRef
+from tarry.entries import EntryReader
+from tarry.store import BlobStore
+
+ARCHIVE_RECORDS = 4_096
+"""Records in one archive; the next one begins another."""
+
+
+class KeepingActivities:
+    """Each may run again at any time: the store is content-addressed."""
+
+    def __init__(self, client: Client, blobs: BlobStore, reader: EntryReader) -> None:
+        self._client = client
+        self._blobs = blobs
+        self._reader = reader
+
+    @activity.defn(name=SEAL)
+    async def seal(self, input: SealInput) -> PageRef:
+        """Pull the entries by query and write them into one page (spec §6.2)."""
+        entries = await self._reader.read(input.workflow_id, input.first, input.upto)
+        page = Page(entries=tuple(entries))
+        ref = await self._blobs.put(page)
+        return PageRef(ref=ref, first=input.first, last=input.upto, size=sum(entry.size() for entry in entries))
+
+    @activity.defn(name=ARCHIVE)
+    async def archive(self, input: ArchiveInput) -> Archived:
+        """Add records to the newest archive, or begin another when that one is full (spec §7.1)."""
+        kept = await self._blobs.get(input.ref, dict[str, str]) if input.ref else {}
+        extends = bool(input.ref) and len(kept) < ARCHIVE_RECORDS
+        records = {**kept, **input.records} if extends else input.records
+        return Archived(ref=await self._blobs.put(records), extends=extends)
+
+    @activity.defn(name=FIND_SUBMISSION)
+    async def find_submission(self, input: FindSubmissionInput) -> FoundSubmission:
+        """The packed record of a request id (spec §7.1)."""
+        return FoundSubmission(record=await self._reader.archived(input.refs, input.key))
+
+    @activity.defn(name=SALVAGE)
+    async def salvage(self, input: SalvageInput) -> Salvaged:
+        """What a run that ended without a result still holds; its workflow answers queries after its end."""
+        handle = self._client.get_workflow_handle(input.generation_id)
+        view = await handle.query(VIEW, result_type=GenerationView)
+        first = view.pages[-1].last if view.pages else input.start
+        entries = await self._reader.read(input.generation_id, first, view.end)
+        return Salvaged(pages=view.pages, entries=tuple(entries))

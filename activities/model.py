@@ -1,0 +1,110 @@
+"""`tarry.model-request`: one HTTP request to a model, its answer, and what the registry says of its calls.
+
+One attempt and no retry of its own: the generation retries durably (spec §6.3). What streams is
+published by heartbeats, so a crash loses less than a second of it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from temporalio import activity
+from temporalio.exceptions import ApplicationError
+
+from activities.heartbeat import Heartbeat
+from tarry.app import App
+from tarry.core.arguments import normalise_calls
+from tarry.core.context import model_messages
+from tarry.core.messages import AssistantMessage
+from tarry.core.protocol import (
+    MODEL_REQUEST,
+    WORKER_SHUTDOWN,
+    ModelAnswer,
+    ModelFailure,
+    ModelRequestInput,
+    ModelTurn,
+    Progress,
+)
+from tarry.core.resolve import resolve_calls
+from tarry.core.text import clean_text
+from tarry.entries import EntryReader
+from tarry.models import ModelError, ModelRequest, ModelResponse
+
+
+class ModelActivities:
+    """Sends the requests of every conversation this worker serves."""
+
+    def __init__(self, app: App, reader: EntryReader) -> None:
+        self._app = app
+        self._tools = app.registry.tools
+        self._specs = app.registry.specs()
+        self._reader = reader
+
+    @activity.defn(name=MODEL_REQUEST)
+    async def request(self, input: ModelRequestInput) -> ModelAnswer:
+        """The model's answer, or why there is none. A Stop gives the part that had streamed."""
+        streamed: list[str] = []
+        async with Heartbeat(lambda: Progress(text=clean_text("".join(streamed)))) as heartbeat:
+
+            def on_text(piece: str) -> None:
+                streamed.append(piece)
+                heartbeat.touch()
+
+            try:
+                response = await self._respond(input, on_text)
+            except ModelError as error:
+                return ModelAnswer(self._failure(error, "".join(streamed)))
+            except asyncio.CancelledError:
+                return ModelAnswer(self._cut_off("".join(streamed)))
+        return ModelAnswer(self._turn(response))
+
+    async def _respond(self, input: ModelRequestInput, on_text: Callable[[str], None]) -> ModelResponse:
+        entries = await self._reader.context(input.conversation_id, input.generation_id, input.run_start, input.cutoff)
+        request = ModelRequest(
+            messages=model_messages(entries),
+            instructions=self._app.instructions,
+            tools=self._specs,
+            session_id=input.conversation_id,
+            idle_timeout=input.idle_timeout,
+        )
+        return await self._app.model.respond(request, on_text)
+
+    def _turn(self, response: ModelResponse) -> ModelTurn:
+        message = _clean(response.message)
+        return ModelTurn(
+            message=message,
+            calls=resolve_calls(message, self._tools),
+            usage=response.usage,
+            model=self._app.model.name,
+        )
+
+    def _failure(self, error: ModelError, streamed: str) -> ModelFailure:
+        return ModelFailure(
+            error=error.kind,
+            text=clean_text(error.text),
+            retry_after=error.retry_after,
+            partial=clean_text(error.partial or streamed),
+            model=self._app.model.name,
+        )
+
+    def _cut_off(self, streamed: str) -> ModelFailure:
+        """A Stop ends the request; a worker that shuts down gives it back, uncounted (spec §4.4)."""
+        if activity.is_worker_shutdown():
+            progress = Progress(text=clean_text(streamed))
+            raise ApplicationError("the worker shut down", progress, type=WORKER_SHUTDOWN, non_retryable=True)
+        return ModelFailure(error="aborted", text="stopped", partial=clean_text(streamed), model=self._app.model.name)
+
+
+def _clean(message: AssistantMessage) -> AssistantMessage:
+    """The message as it may enter history (spec §4.11), its call ids unique within it."""
+    return message.model_copy(
+        update={
+            "text": clean_text(message.text),
+            "reasoning": clean_text(message.reasoning),
+            "calls": tuple(
+                call.model_copy(update={"name": clean_text(call.name), "arguments": clean_text(call.arguments)})
+                for call in normalise_calls(message.calls)
+            ),
+        }
+    )

@@ -1,0 +1,28 @@
+"""The client: what a program that talks to agents uses. All async, usable from a plain script."""
+
+from tarry.client.conversation import Conversation
+from tarry.client.errors import (
+    ConversationBusy,
+    InboxFull,
+    NoSuchConversation,
+    NotHeld,
+    RequestConflict,
+    SubmissionRefused,
+    TarryError,
+)
+from tarry.client.harness import Harness, WorkItem
+from tarry.client.submission import Submission
+
+__all__ = [
+    "Conversation",
+    "ConversationBusy",
+    "Harness",
+    "InboxFull",
+    "NoSuchConversation",
+    "NotHeld",
+    "RequestConflict",
+    "Submission",
+    "SubmissionRefused",
+    "TarryError",
+    "WorkItem",
+]

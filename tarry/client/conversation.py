@@ -1,0 +1,178 @@
+"""A conversation as its users see it: submit, read, stop. The handle holds nothing but ids."""
+
+from __future__ import annotations
+
+import secrets
+import uuid
+from datetime import timedelta
+
+from temporalio.client import (
+    Client,
+    WithStartWorkflowOperation,
+    WorkflowHandle,
+    WorkflowUpdateFailedError,
+    WorkflowUpdateRPCTimeoutOrCancelledError,
+)
+from temporalio.common import (
+    SearchAttributeKey,
+    SearchAttributePair,
+    TypedSearchAttributes,
+    WorkflowIDConflictPolicy,
+)
+from temporalio.exceptions import ApplicationError
+from temporalio.service import RPCError, RPCStatusCode
+
+from tarry.client.errors import NoSuchConversation, translate
+from tarry.client.submission import Submission
+from tarry.core.protocol import (
+    ABORT,
+    CONVERSATION,
+    DUPLICATE,
+    SUBMIT,
+    VIEW,
+    ConversationInput,
+    ConversationView,
+    GenerationView,
+    SubmissionView,
+    SubmitInput,
+    WhenBusy,
+)
+from tarry.core.text import clean_text
+from tarry.core.transcript import Entry, Position
+from tarry.entries import EntryReader
+from tarry.settings import Settings
+
+UPDATE_TIMEOUT = timedelta(seconds=1.5)
+"""How long an answer is waited for before the input is left with the server alone (spec §3.4)."""
+
+_ATTRIBUTE = SearchAttributeKey.for_keyword("TarryConversation")
+
+
+class Conversation:
+    """A handle on one conversation; make it with `Harness.conversation`."""
+
+    def __init__(self, client: Client, settings: Settings, reader: EntryReader, conversation_id: str) -> None:
+        self.id = conversation_id
+        self._client = client
+        self._settings = settings
+        self._reader = reader
+
+    async def submit(
+        self, content: str, *, request_id: str | None = None, when_busy: WhenBusy = "follow_up"
+    ) -> Submission:
+        """Admit an input durably and start the conversation if it is new; also when no worker is up.
+
+        A known `request_id` gives the first submission back and runs nothing (spec §7.1).
+
+        Raises:
+            RequestConflict: the request id was used for other content.
+            ConversationBusy: `when_busy` is `reject` and a run is open or queued.
+            InboxFull: too much is queued.
+        """
+        request_id = request_id or uuid.uuid4().hex
+        input = SubmitInput(
+            content=clean_text(content),
+            request_id=request_id,
+            when_busy=when_busy,
+            settings=self._settings.run_settings(),
+        )
+        try:
+            view = await self._update_with_start(input)
+        except WorkflowUpdateRPCTimeoutOrCancelledError:
+            await self._signal_with_start(input)
+            view = None
+        return Submission(self._client, self._reader, self.id, request_id, view)
+
+    async def _update_with_start(self, input: SubmitInput) -> SubmissionView:
+        start = WithStartWorkflowOperation(
+            CONVERSATION,
+            ConversationInput(nonce=secrets.token_hex(6)),
+            id=self.id,
+            task_queue=self._settings.task_queue,
+            id_conflict_policy=WorkflowIDConflictPolicy.USE_EXISTING,
+            search_attributes=self._attributes(),
+        )
+        try:
+            return await self._client.execute_update_with_start_workflow(
+                SUBMIT,
+                input,
+                start_workflow_operation=start,
+                result_type=SubmissionView,
+                rpc_timeout=UPDATE_TIMEOUT,
+            )
+        except WorkflowUpdateFailedError as error:
+            if isinstance(error.cause, ApplicationError) and error.cause.type == DUPLICATE:
+                return SubmissionView.model_validate(error.cause.details[0])
+            raise translate(error.cause) or error from error
+
+    async def _signal_with_start(self, input: SubmitInput) -> None:
+        """The road that needs no worker: the server keeps the input until one comes."""
+        await self._client.start_workflow(
+            CONVERSATION,
+            ConversationInput(nonce=secrets.token_hex(6)),
+            id=self.id,
+            task_queue=self._settings.task_queue,
+            id_conflict_policy=WorkflowIDConflictPolicy.USE_EXISTING,
+            search_attributes=self._attributes(),
+            start_signal=SUBMIT,
+            start_signal_args=[input],
+        )
+
+    def _attributes(self) -> TypedSearchAttributes:
+        return TypedSearchAttributes([SearchAttributePair(_ATTRIBUTE, self.id)])
+
+    def submission(self, request_id: str) -> Submission:
+        """A handle on an earlier submission."""
+        return Submission(self._client, self._reader, self.id, request_id, None)
+
+    async def view(self) -> ConversationView:
+        """How the conversation stands. Needs a worker.
+
+        Raises:
+            NoSuchConversation: nothing with that id.
+        """
+        return await self._handle_query(self._client.get_workflow_handle(self.id))
+
+    async def _handle_query(self, handle: WorkflowHandle[object, object]) -> ConversationView:
+        try:
+            return await handle.query(VIEW, result_type=ConversationView)
+        except RPCError as error:
+            if error.status == RPCStatusCode.NOT_FOUND:
+                raise NoSuchConversation(f"there is no conversation {self.id}") from error
+            raise
+
+    async def transcript(self) -> list[Entry]:
+        """Every entry, oldest first, those of the open run included. Needs a worker.
+
+        Raises:
+            NoSuchConversation: nothing with that id.
+        """
+        view = await self.view()
+        entries = await self._reader.read(self.id, Position(), view.end)
+        if view.open_generation is not None:
+            entries += await self._open_entries(view.open_generation)
+        return entries
+
+    async def _open_entries(self, generation_id: str) -> list[Entry]:
+        try:
+            view = await self._client.get_workflow_handle(generation_id).query(VIEW, result_type=GenerationView)
+        except RPCError as error:
+            # Placed, and its workflow not yet started: it has no entries.
+            if error.status == RPCStatusCode.NOT_FOUND:
+                return []
+            raise
+        return await self._reader.read(generation_id, view.start, view.end)
+
+    async def abort(self) -> None:
+        """Stop the open run and withdraw queued inputs; the conversation lives on. A repeat does nothing.
+
+        Raises:
+            NoSuchConversation: nothing with that id.
+        """
+        handle = self._client.get_workflow_handle(self.id)
+        try:
+            await handle.signal(ABORT)
+        except RPCError as error:
+            if error.status == RPCStatusCode.NOT_FOUND:
+                raise NoSuchConversation(f"there is no conversation {self.id}") from error
+            raise

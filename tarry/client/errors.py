@@ -1,0 +1,59 @@
+"""What a caller of the client can meet.
+
+TarryError
+├── NoSuchConversation   nothing with that id
+├── RequestConflict      the request id was used for other content
+├── ConversationBusy     asked to be refused when busy, and it is
+├── InboxFull            wait until some inputs are answered
+├── SubmissionRefused    an input that was only accepted by the server was refused later
+└── NotHeld              nothing to retry there
+"""
+
+from __future__ import annotations
+
+from temporalio.exceptions import ApplicationError
+
+from tarry.core.protocol import BUSY, CONFLICT, INBOX_FULL, NOT_HELD
+
+
+class TarryError(Exception):
+    """The root. Never raised itself; the text is one line for a person."""
+
+
+class NoSuchConversation(TarryError):
+    """There is no workflow with that id, or it is over and forgotten."""
+
+
+class RequestConflict(TarryError):
+    """The request id names another input; nothing was submitted."""
+
+
+class ConversationBusy(TarryError):
+    """A run is open or queued; nothing was submitted."""
+
+
+class InboxFull(TarryError):
+    """Nothing was submitted."""
+
+
+class SubmissionRefused(TarryError):
+    """The server had accepted the input; the conversation refused it when a worker came."""
+
+
+class NotHeld(TarryError):
+    """The work is not held, so there is nothing to retry."""
+
+
+_BY_TYPE: dict[str, type[TarryError]] = {
+    BUSY: ConversationBusy,
+    CONFLICT: RequestConflict,
+    INBOX_FULL: InboxFull,
+    NOT_HELD: NotHeld,
+}
+
+
+def translate(error: BaseException | None) -> TarryError | None:
+    """The client's error for a workflow's, or None when it is not one of ours."""
+    if isinstance(error, ApplicationError) and error.type in _BY_TYPE:
+        return _BY_TYPE[error.type](error.message)
+    return None

@@ -1,0 +1,128 @@
+"""A submission: an input that was admitted once, and what became of it."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import timedelta
+
+from temporalio.client import Client, WorkflowFailureError
+from temporalio.service import RPCError, RPCStatusCode
+from tenacity import AsyncRetrying, retry_if_exception_type, wait_exponential
+
+from tarry.client.errors import NoSuchConversation, SubmissionRefused
+from tarry.core.inbox import unpack, view
+from tarry.core.messages import AssistantMessage
+from tarry.core.protocol import (
+    SUBMISSION,
+    VIEW,
+    ConversationView,
+    SubmissionLookup,
+    SubmissionView,
+    digest,
+)
+from tarry.core.transcript import Position
+from tarry.entries import EntryReader
+
+QUERY_TIMEOUT = timedelta(seconds=5)
+_FIRST_PAUSE = 0.02
+_LONGEST_PAUSE = 1.0
+
+
+class _NoWorker(Exception):
+    """The question was not answered in time: no worker is up."""
+
+
+class Submission:
+    """A handle on one submission. `view` is what was known when it was made, None when only the server was."""
+
+    def __init__(
+        self, client: Client, reader: EntryReader, conversation_id: str, request_id: str, view: SubmissionView | None
+    ) -> None:
+        self.conversation_id = conversation_id
+        self.request_id = request_id
+        self.view = view
+        self._client = client
+        self._reader = reader
+
+    async def status(self) -> SubmissionView:
+        """What became of it so far; waits for a worker while none is up.
+
+        Raises:
+            NoSuchConversation: nothing with that id.
+            SubmissionRefused: the conversation does not know it, with the refusals it remembers.
+        """
+        attempts = AsyncRetrying(
+            wait=wait_exponential(multiplier=0.1, max=2), retry=retry_if_exception_type(_NoWorker), reraise=True
+        )
+        lookup = await attempts(self._look_up)
+        found = lookup.submission or await self._archived(lookup.archive)
+        if found is None:
+            raise SubmissionRefused(await self._refusal())
+        return found
+
+    async def wait(self) -> SubmissionView:
+        """Wait until it is `done`, with its answer's text, or `unanswered`, with a reason.
+
+        Waits for ever; cancel it or use `asyncio.timeout` to stop waiting, which changes nothing else.
+
+        Raises:
+            NoSuchConversation, SubmissionRefused: as `status`.
+        """
+        pause = _FIRST_PAUSE
+        while True:
+            if self.view is None or self.view.status in ("queued", "placed"):
+                self.view = await self.status()
+            if self.view.status in ("done", "unanswered"):
+                return await self._with_answer(self.view)
+            await self._run_ended(self.view.generation_id or await self._open_generation())
+            await asyncio.sleep(pause)
+            pause = min(pause * 1.5, _LONGEST_PAUSE)
+
+    async def _look_up(self) -> SubmissionLookup:
+        handle = self._client.get_workflow_handle(self.conversation_id)
+        try:
+            return await handle.query(
+                SUBMISSION, self.request_id, result_type=SubmissionLookup, rpc_timeout=QUERY_TIMEOUT
+            )
+        except RPCError as error:
+            if error.status == RPCStatusCode.NOT_FOUND:
+                raise NoSuchConversation(f"there is no conversation {self.conversation_id}") from error
+            raise _NoWorker from error
+
+    async def _archived(self, archive: tuple[str, ...]) -> SubmissionView | None:
+        packed = await self._reader.archived(archive, digest(self.request_id))
+        return view(unpack(self.request_id, packed), "") if packed is not None else None
+
+    async def _refusal(self) -> str:
+        state = await self._conversation()
+        reasons = "; ".join(state.refusals) or "it gave no reason"
+        return f"conversation {self.conversation_id} does not know request {self.request_id}: {reasons}"
+
+    async def _open_generation(self) -> str | None:
+        return (await self._conversation()).open_generation
+
+    async def _conversation(self) -> ConversationView:
+        handle = self._client.get_workflow_handle(self.conversation_id)
+        return await handle.query(VIEW, result_type=ConversationView)
+
+    async def _run_ended(self, generation_id: str | None) -> None:
+        """The history's long poll: returns when the run closes, costs no event (spec §7.5)."""
+        if generation_id is None:
+            return
+        try:
+            await self._client.get_workflow_handle(generation_id).result()
+        except WorkflowFailureError:
+            return
+        except RPCError as error:
+            if error.status != RPCStatusCode.NOT_FOUND:
+                raise
+
+    async def _with_answer(self, settled: SubmissionView) -> SubmissionView:
+        """The view with the answer's text, read from the transcript when it left the open tail."""
+        if settled.answer is None or settled.answer_text is not None:
+            return settled
+        state = await self._conversation()
+        entries = await self._reader.read(self.conversation_id, Position(), state.end)
+        message = entries[settled.answer].message
+        text = message.text if isinstance(message, AssistantMessage) else None
+        return settled.model_copy(update={"answer_text": text})

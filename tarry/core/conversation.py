@@ -1,0 +1,97 @@
+"""The state of a conversation: what it carries from run to run.
+
+Pure. Time comes in as `now`.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from pydantic import BaseModel, Field
+
+from tarry.core.inbox import Inbox, Record
+from tarry.core.messages import AssistantMessage, Frozen, Usage
+from tarry.core.protocol import ConversationView, RunResult, RunSettings
+from tarry.core.transcript import Position, Transcript, note_draft, user_draft
+
+REFUSALS = 20
+REFUSAL_LIMIT = 300
+
+
+def generation_id(conversation_id: str, nonce: str, run: int) -> str:
+    """The workflow id of a run: never the same for two conversations, also under one id (spec §1.2)."""
+    return f"{conversation_id}~{nonce}/g{run}"
+
+
+class OpenRun(Frozen):
+    """The run that is under way."""
+
+    run: int
+    generation_id: str
+    request_id: str
+    start: Position
+    settings: RunSettings
+
+
+class ConversationState(BaseModel):
+    """Everything a conversation knows, carried as it is over a turn of its workflow run."""
+
+    nonce: str
+    runs: int = 0
+    open: OpenRun | None = None
+    transcript: Transcript = Field(default_factory=Transcript)
+    inbox: Inbox = Field(default_factory=Inbox)
+    usage: Usage = Usage()
+    turnover_events: int = RunSettings().turnover_events
+    refusals: list[str] = Field(default_factory=list)
+
+    def open_next(self, now: datetime, conversation_id: str) -> None:
+        """Place the oldest queued input and open its run, unless one is open or nothing waits."""
+        if self.open is not None or not self.inbox.queue:
+            return
+        self.runs += 1
+        entry = self.transcript.append(user_draft(self.inbox.queue[0].content, now, self.runs))
+        item = self.inbox.place(self.runs, entry.index)
+        self.turnover_events = item.settings.turnover_events
+        self.open = OpenRun(
+            run=self.runs,
+            generation_id=generation_id(conversation_id, self.nonce, self.runs),
+            request_id=item.request_id,
+            start=entry.position,
+            settings=item.settings,
+        )
+
+    def close_run(self, run: OpenRun, result: RunResult, now: datetime) -> None:
+        """Take over what the run returned and settle its input."""
+        self.transcript.extend(list(result.pages), list(result.entries))
+        if result.reason == "lost":
+            self.transcript.append(note_draft(f"The run was lost: {result.detail}", now, run.run))
+        answer = self.transcript.tail[-1].index if result.status == "done" else None
+        self.inbox.settle(run.request_id, answer=answer, reason=result.reason, detail=result.detail)
+        self.usage = self.usage + result.usage
+        self.open = None
+
+    def answer_text(self, record: Record) -> str | None:
+        """The text of an answer that is still in the open tail."""
+        offset = record.answer - self.transcript.tail_start.index
+        if record.answer < 0 or not 0 <= offset < len(self.transcript.tail):
+            return None
+        message = self.transcript.tail[offset].message
+        return message.text if isinstance(message, AssistantMessage) else None
+
+    def refuse(self, why: str) -> None:
+        """Remember, bounded, why an input by Temporal signal was refused."""
+        self.refusals = [*self.refusals, why[:REFUSAL_LIMIT]][-REFUSALS:]
+
+    def view(self, conversation_id: str) -> ConversationView:
+        return ConversationView(
+            conversation_id=conversation_id,
+            nonce=self.nonce,
+            end=self.transcript.end,
+            pages=tuple(self.transcript.pages),
+            open_generation=self.open.generation_id if self.open else None,
+            queued=tuple(item.request_id for item in self.inbox.queue),
+            runs=self.runs,
+            usage=self.usage,
+            refusals=tuple(self.refusals),
+        )

@@ -1,0 +1,199 @@
+"""The inbox of a conversation: who is admitted, in which order, and what became of each.
+
+Pure. A `request_id` names its submission for ever (spec §7.1): repeats get the first one's record,
+other content under it is a conflict. Settled records are packed small; the oldest move to an archive
+in the store and are looked up there.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import get_args
+
+from pydantic import BaseModel, Field
+
+from tarry.core.messages import Frozen
+from tarry.core.protocol import (
+    RunSettings,
+    SubmissionStatus,
+    SubmissionView,
+    SubmitInput,
+    UnansweredReason,
+    digest,
+)
+
+MAX_ITEMS = 1_000
+MAX_BYTES = 1024 * 1024
+RECENT = 256
+ARCHIVE_BATCH = 128
+DETAIL_LIMIT = 500
+
+_STATUSES: tuple[str, ...] = get_args(SubmissionStatus)
+_REASONS: tuple[str, ...] = get_args(UnansweredReason)
+
+
+class Conflict(Exception):
+    """The request id is known, with other content."""
+
+
+class Busy(Exception):
+    """The conversation is busy and the sender asked to be refused then."""
+
+
+class Full(Exception):
+    """The inbox holds as much as it may."""
+
+
+class Record(Frozen):
+    """A submission that was admitted."""
+
+    request_id: str
+    content: str = Field(description="digest of what was submitted")
+    status: SubmissionStatus = "queued"
+    run: int = 0
+    entry: int = -1
+    answer: int = -1
+    reason: UnansweredReason = ""
+    detail: str = ""
+
+
+class Queued(Frozen):
+    """An input that waits for its run."""
+
+    request_id: str
+    content: str
+    at: datetime
+    settings: RunSettings
+
+    def size(self) -> int:
+        return len(self.content.encode())
+
+
+class Inbox(BaseModel):
+    """Queue, live records, and the packed records of what is settled."""
+
+    queue: list[Queued] = Field(default_factory=list)
+    live: dict[str, Record] = Field(default_factory=dict)
+    settled: dict[str, str] = Field(default_factory=dict, description="digest of the request id to a packed record")
+    archive: list[str] = Field(default_factory=list, description="references of archived records, oldest first")
+
+    def find(self, request_id: str) -> Record | None:
+        """The record of a request id, unless it is archived or unknown."""
+        if (live := self.live.get(request_id)) is not None:
+            return live
+        packed = self.settled.get(digest(request_id))
+        return unpack(request_id, packed) if packed is not None else None
+
+    def check(self, submit: SubmitInput, *, busy: bool, known: Record | None) -> Record | None:
+        """What admission would say, changing nothing; the known record of a repeat, None for a new input.
+
+        Raises:
+            Conflict: the request id was used for other content.
+            Busy: `when_busy` is `reject` and a run is open or queued.
+            Full: too many items, or too many bytes.
+        """
+        if known is not None:
+            if known.content != digest(submit.content):
+                raise Conflict(f"request id {submit.request_id!r} was used for other content")
+            return known
+        if submit.when_busy == "reject" and (busy or self.queue):
+            raise Busy("the conversation is busy")
+        if len(self.queue) >= MAX_ITEMS:
+            raise Full(f"the inbox holds {MAX_ITEMS} inputs; wait until some are answered")
+        size = sum(item.size() for item in self.queue) + len(submit.content.encode())
+        if self.queue and size > MAX_BYTES:
+            raise Full(f"the inbox would hold {size} bytes, {MAX_BYTES} are allowed; wait until some are answered")
+        return None
+
+    def admit(self, submit: SubmitInput, now: datetime) -> Record:
+        """Queue a new input that `check` let through."""
+        record = Record(request_id=submit.request_id, content=digest(submit.content))
+        self.live[submit.request_id] = record
+        self.queue.append(
+            Queued(request_id=submit.request_id, content=submit.content, at=now, settings=submit.settings)
+        )
+        return record
+
+    def place(self, run: int, entry: int) -> Queued:
+        """Take the oldest queued input out: run `run` answers it, entry `entry` holds it."""
+        item = self.queue.pop(0)
+        self._update(item.request_id, status="placed", run=run, entry=entry)
+        return item
+
+    def settle(self, request_id: str, *, answer: int | None, reason: UnansweredReason = "", detail: str = "") -> Record:
+        """End a submission: with the index of its answer, or with a reason."""
+        status: SubmissionStatus = "done" if answer is not None else "unanswered"
+        record = self._update(
+            request_id,
+            status=status,
+            answer=-1 if answer is None else answer,
+            reason=reason,
+            detail=detail[:DETAIL_LIMIT],
+        )
+        del self.live[request_id]
+        self.settled[digest(request_id)] = pack(record)
+        return record
+
+    def withdraw_queued(self) -> None:
+        """End every queued input as aborted (spec §7.4)."""
+        for item in self.queue:
+            self.settle(item.request_id, answer=None, reason="aborted")
+        self.queue.clear()
+
+    @property
+    def wants_archiving(self) -> bool:
+        return len(self.settled) > RECENT
+
+    def oldest_settled(self) -> dict[str, str]:
+        """The records to archive next."""
+        return dict(list(self.settled.items())[:ARCHIVE_BATCH])
+
+    def archived(self, records: dict[str, str], ref: str, *, extends: bool) -> None:
+        """`records` now stand behind `ref`, which replaces the newest archive when it `extends` that one."""
+        for key in records:
+            self.settled.pop(key, None)
+        if extends:
+            self.archive.pop()
+        self.archive.append(ref)
+
+    def _update(self, request_id: str, **changes: object) -> Record:
+        record = self.live[request_id].model_copy(update=changes)
+        self.live[request_id] = record
+        return record
+
+
+def pack(record: Record) -> str:
+    """A settled record in some fifty bytes; the request id is the key it is filed under."""
+    numbers = (_STATUSES.index(record.status), _REASONS.index(record.reason), record.run, record.entry, record.answer)
+    return ":".join([record.content, *map(str, numbers), record.detail])
+
+
+def unpack(request_id: str, packed: str) -> Record:
+    """The record that `pack` packed."""
+    content, status, reason, run, entry, answer, detail = packed.split(":", 6)
+    return Record.model_validate(
+        {
+            "request_id": request_id,
+            "content": content,
+            "status": _STATUSES[int(status)],
+            "reason": _REASONS[int(reason)],
+            "run": int(run),
+            "entry": int(entry),
+            "answer": int(answer),
+            "detail": detail,
+        }
+    )
+
+
+def view(record: Record, generation_id: str, answer_text: str | None = None) -> SubmissionView:
+    """A record as its sender sees it."""
+    return SubmissionView(
+        request_id=record.request_id,
+        status=record.status,
+        generation_id=generation_id if record.run else "",
+        entry=record.entry if record.entry >= 0 else None,
+        answer=record.answer if record.answer >= 0 else None,
+        answer_text=answer_text,
+        reason=record.reason,
+        detail=record.detail,
+    )

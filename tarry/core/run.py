@@ -1,0 +1,213 @@
+"""One run, from an admitted input to its answer: what to do after each thing that happens.
+
+Pure. An event goes in, a `Step` comes out: entries to append and one command. Provider errors and
+lost workers have budgets of their own (spec §4.4, §6.3); whatever can repeat has a bound.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import assert_never
+
+from pydantic import BaseModel
+
+from tarry.core.messages import AssistantMessage, Usage
+from tarry.core.protocol import ModelFailure, ModelTurn, ResolvedCall, RunSettings, RunStatus, UnansweredReason
+from tarry.core.transcript import Transcript
+
+EMPTY_LIMIT = 2
+"""How often an empty answer is asked again."""
+CUT_LIMIT = 3
+"""How many responses in a row may be cut off in the middle of their calls."""
+BACKOFF_BASE = 2.0
+BACKOFF_CAP = 60.0
+RETRY_AFTER_CAP = 3600.0
+
+
+class RunState(BaseModel):
+    """Counters of the run. `lost` counts workers lost in a row; a committed response resets it."""
+
+    turn: int = 1
+    failures: int = 0
+    lost: int = 0
+    empty: int = 0
+    cut: int = 0
+    usage: Usage = Usage()
+
+
+@dataclass(frozen=True)
+class Responded:
+    turn: ModelTurn
+
+
+@dataclass(frozen=True)
+class Failed:
+    failure: ModelFailure
+
+
+@dataclass(frozen=True)
+class WorkerLost:
+    """The worker vanished in the middle of a request; `partial` is what it had published."""
+
+    partial: str
+
+
+@dataclass(frozen=True)
+class WorkerStopped:
+    """The worker was shut down cleanly and gave the request back."""
+
+    partial: str
+
+
+@dataclass(frozen=True)
+class RoundEnded:
+    """Every call of the response has its result."""
+
+
+@dataclass(frozen=True)
+class Released:
+    """Somebody asked to retry held work."""
+
+
+@dataclass(frozen=True)
+class Aborted:
+    """The run was stopped. `partial` is what the model had streamed."""
+
+    partial: str = ""
+
+
+Event = Responded | Failed | WorkerLost | WorkerStopped | RoundEnded | Released | Aborted
+
+
+@dataclass(frozen=True)
+class RequestModel:
+    pass
+
+
+@dataclass(frozen=True)
+class Pause:
+    """Wait durably, then request."""
+
+    seconds: float
+    why: str
+
+
+@dataclass(frozen=True)
+class RunCalls:
+    calls: tuple[ResolvedCall, ...]
+
+
+@dataclass(frozen=True)
+class Hold:
+    """Do nothing until somebody asks to retry."""
+
+    why: str
+
+
+@dataclass(frozen=True)
+class Finish:
+    status: RunStatus
+    reason: UnansweredReason = ""
+    detail: str = ""
+
+
+Command = RequestModel | Pause | RunCalls | Hold | Finish
+
+
+@dataclass(frozen=True)
+class Step:
+    """What to append, in order, and what to do then. `note` is for people only."""
+
+    command: Command
+    message: AssistantMessage | None = None
+    note: str = ""
+
+
+def advance(state: RunState, event: Event, settings: RunSettings) -> Step:
+    """Take in `event`, update `state`, and say what comes next."""
+    match event:
+        case Responded():
+            return _responded(state, event.turn)
+        case Failed():
+            return _failed(state, event.failure, settings)
+        case WorkerLost():
+            return _lost(state, event.partial, settings)
+        case WorkerStopped():
+            return Step(RequestModel(), message=_aborted(event.partial))
+        case RoundEnded():
+            return _next_turn(state, settings)
+        case Released():
+            state.lost = 0
+            return Step(RequestModel())
+        case Aborted():
+            return Step(Finish("unanswered", "aborted"), message=_aborted(event.partial))
+        case _:
+            assert_never(event)
+
+
+def _responded(state: RunState, turn: ModelTurn) -> Step:
+    state.failures = state.lost = 0
+    state.usage = state.usage + turn.usage
+    if turn.message.is_empty and turn.message.stop != "refusal":
+        return _empty(state)
+    state.empty = 0
+    if not turn.calls:
+        state.cut = 0
+        return Step(Finish("done"), message=turn.message)
+    state.cut = state.cut + 1 if turn.message.stop == "length" else 0
+    return Step(RunCalls(turn.calls), message=turn.message)
+
+
+def _empty(state: RunState) -> Step:
+    state.empty += 1
+    if state.empty > EMPTY_LIMIT:
+        return Step(Finish("unanswered", "empty_answer", f"the model answered with nothing {state.empty} times"))
+    return Step(RequestModel(), note="The model answered with nothing and was asked again.")
+
+
+def _failed(state: RunState, failure: ModelFailure, settings: RunSettings) -> Step:
+    partial = _aborted(failure.partial)
+    if failure.error == "aborted":
+        return Step(Finish("unanswered", "aborted"), message=partial)
+    if failure.error != "retryable" or state.failures >= settings.provider_retries:
+        return Step(Finish("unanswered", "model_error", failure.text), message=partial)
+    seconds = _backoff(state.failures, failure.retry_after)
+    state.failures += 1
+    note = f"The model request failed and is sent again in {seconds:g} s: {failure.text}"
+    return Step(Pause(seconds, failure.text), message=partial, note=note)
+
+
+def _backoff(failures: int, retry_after: float | None) -> float:
+    """The provider's wish, bounded; else 2 s, 4 s, 8 s and so on, at most a minute."""
+    if retry_after is not None:
+        return min(max(retry_after, 1.0), RETRY_AFTER_CAP)
+    return float(min(BACKOFF_BASE * 2**failures, BACKOFF_CAP))
+
+
+def _lost(state: RunState, partial: str, settings: RunSettings) -> Step:
+    state.lost += 1
+    if state.lost > settings.restart_limit:
+        why = f"{state.lost} workers in a row were lost in this model request"
+        return Step(Hold(why), message=_aborted(partial), note=f"Held: {why}.")
+    note = "The worker was lost in the middle of the model request, which is sent again."
+    return Step(RequestModel(), message=_aborted(partial), note=note)
+
+
+def _next_turn(state: RunState, settings: RunSettings) -> Step:
+    if state.cut > CUT_LIMIT:
+        return Step(Finish("unanswered", "cut_off", f"{state.cut} responses in a row were cut off inside a call"))
+    if state.turn >= settings.max_turns:
+        return Step(Finish("unanswered", "max_turns", f"the run reached its bound of {settings.max_turns} turns"))
+    state.turn += 1
+    return Step(RequestModel())
+
+
+def _aborted(partial: str) -> AssistantMessage | None:
+    return AssistantMessage(text=partial, stop="aborted") if partial else None
+
+
+class RunCarry(BaseModel):
+    """What a long run takes over a turn of its workflow run."""
+
+    state: RunState
+    transcript: Transcript

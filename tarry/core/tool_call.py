@@ -1,0 +1,168 @@
+"""One tool call after its intent: when to run, rerun, ask, hold or settle.
+
+Pure. The replay rule lives here (spec §4.3): an unsafe tool never runs a second time; a safe one is
+run again by Temporal, and held once its attempts are used up.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import assert_never
+
+from pydantic import BaseModel
+
+from tarry.core.protocol import ResolvedCall, ToolOutcome
+
+NOT_HERE_LIMIT = 5
+NOT_HERE_PAUSE = 6.0
+"""Seconds between two tries to find a worker that has the tool: 5 tries in 30 s (spec §1.4)."""
+
+
+class CallState(BaseModel):
+    """`run` counts how often the one intent was scheduled; `attempt` is the newest that announced itself."""
+
+    run: int = 1
+    attempt: int = 1
+    not_here: int = 0
+
+
+@dataclass(frozen=True)
+class Ran:
+    """The tool's code came to an end."""
+
+    outcome: ToolOutcome
+
+
+@dataclass(frozen=True)
+class WorkerLost:
+    """The worker vanished; every attempt the policy allows was used. `output` is what was published."""
+
+    output: str
+
+
+@dataclass(frozen=True)
+class WorkerStopped:
+    """The worker was shut down cleanly before the tool ended."""
+
+    output: str
+
+
+@dataclass(frozen=True)
+class Reconciled:
+    """The tool's reconcile hook was asked; None: it does not know."""
+
+    outcome: ToolOutcome | None
+    output: str
+
+
+@dataclass(frozen=True)
+class Released:
+    """Somebody asked to retry the held call."""
+
+
+@dataclass(frozen=True)
+class Aborted:
+    """The call was stopped before its code was running."""
+
+
+Event = Ran | WorkerLost | WorkerStopped | Reconciled | Released | Aborted
+
+
+@dataclass(frozen=True)
+class Execute:
+    """Schedule the tool, after a pause when no worker had it."""
+
+    pause: float = 0.0
+
+
+@dataclass(frozen=True)
+class Reconcile:
+    """Ask the tool whether the effect happened."""
+
+    output: str
+
+
+@dataclass(frozen=True)
+class Hold:
+    why: str
+
+
+@dataclass(frozen=True)
+class Interrupt:
+    """Settle as `interrupted`, with what was published."""
+
+    output: str
+
+
+@dataclass(frozen=True)
+class Abort:
+    """Settle as `aborted`."""
+
+
+@dataclass(frozen=True)
+class Settle:
+    outcome: ToolOutcome
+
+
+@dataclass(frozen=True)
+class Unavailable:
+    """Settle: no worker has the tool."""
+
+
+Command = Execute | Reconcile | Hold | Interrupt | Abort | Settle | Unavailable
+
+
+def advance(state: CallState, event: Event, call: ResolvedCall) -> Command:
+    """Take in `event`, update `state`, and say what comes next."""
+    match event:
+        case Ran():
+            return _ran(state, event.outcome)
+        case WorkerLost():
+            if call.replay == "safe":
+                return Hold("every attempt at this tool lost its worker")
+            return _cut_off(call, event.output)
+        case WorkerStopped():
+            if call.replay == "safe":
+                return _again(state)
+            return _cut_off(call, event.output)
+        case Reconciled():
+            return Settle(event.outcome) if event.outcome is not None else Interrupt(event.output)
+        case Released():
+            return _again(state)
+        case Aborted():
+            return Abort()
+        case _:
+            assert_never(event)
+
+
+def _ran(state: CallState, outcome: ToolOutcome) -> Command:
+    if outcome.code != "not_here":
+        return Settle(outcome)
+    state.not_here += 1
+    if state.not_here > NOT_HERE_LIMIT:
+        return Unavailable()
+    state.run += 1
+    return Execute(pause=NOT_HERE_PAUSE)
+
+
+def _cut_off(call: ResolvedCall, output: str) -> Command:
+    return Reconcile(output) if call.reconciles else Interrupt(output)
+
+
+def _again(state: CallState) -> Command:
+    state.run += 1
+    state.attempt = 1
+    return Execute()
+
+
+def is_stale(state: CallState, run: int, attempt: int) -> bool:
+    """Whether a run's message comes from an attempt that was given up (spec §4.6)."""
+    return (run, attempt) < (state.run, state.attempt)
+
+
+def announce(state: CallState, run: int, attempt: int) -> bool:
+    """A rerun takes over; False when it is itself stale."""
+    if is_stale(state, run, attempt):
+        return False
+    state.run, state.attempt = run, attempt
+    return True

@@ -1,0 +1,108 @@
+"""Reading a transcript from outside its workflow: cache, then query, then page.
+
+The cache maps an entry's chain to the entry, so a reset, a fork or a reused id can never serve another
+timeline (spec §6.1); a miss costs one query of a few milliseconds.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterable
+from datetime import timedelta
+
+from temporalio.client import Client
+from temporalio.service import RPCError
+from tenacity import AsyncRetrying, retry_if_exception_type, stop_after_attempt, wait_fixed
+
+from tarry.core.protocol import ENTRIES, EntriesQuery
+from tarry.core.transcript import Entry, Page, PageRef, Position, Slice
+from tarry.store import BlobStore
+
+QUERY_TIMEOUT = timedelta(seconds=3)
+QUERY_ATTEMPTS = 5
+
+
+class EntryCache:
+    """Entries by chain, the least recently used dropped first. Shared by all activities of a process."""
+
+    def __init__(self, max_bytes: int) -> None:
+        self._max_bytes = max_bytes
+        self._bytes = 0
+        self._entries: OrderedDict[str, tuple[Entry, int]] = OrderedDict()
+
+    def get(self, chain: str) -> Entry | None:
+        found = self._entries.get(chain)
+        if found is None:
+            return None
+        self._entries.move_to_end(chain)
+        return found[0]
+
+    def add(self, entries: Iterable[Entry]) -> None:
+        for entry in entries:
+            if entry.chain not in self._entries:
+                size = entry.size()
+                self._entries[entry.chain] = (entry, size)
+                self._bytes += size
+        while self._bytes > self._max_bytes and len(self._entries) > 1:
+            self._bytes -= self._entries.popitem(last=False)[1][1]
+
+
+class EntryReader:
+    """Reads entries that workflows own."""
+
+    def __init__(self, client: Client, blobs: BlobStore, cache: EntryCache) -> None:
+        self._client = client
+        self._blobs = blobs
+        self._cache = cache
+
+    async def context(
+        self, conversation_id: str, generation_id: str, run_start: Position, cutoff: Position
+    ) -> list[Entry]:
+        """Every entry before `cutoff`, oldest first; those from `run_start` on belong to the generation."""
+        own = await self.read(generation_id, run_start, cutoff)
+        return await self.read(conversation_id, Position(), run_start) + own
+
+    async def read(self, workflow_id: str, first: Position, upto: Position) -> list[Entry]:
+        """The entries of one workflow's transcript from `first` up to `upto`, oldest first."""
+        newest_first: list[Entry] = []
+        place = upto
+        while place.index > first.index:
+            entry = self._cache.get(place.chain) or await self._fetch(workflow_id, place)
+            newest_first.append(entry)
+            place = Position(index=entry.index, chain=entry.prev)
+        return newest_first[::-1]
+
+    async def _fetch(self, workflow_id: str, place: Position) -> Entry:
+        """Read the slice or page that ends at `place` into the cache and return its last entry."""
+        part = await self._query(workflow_id, place)
+        entries = await self.page(part.page) if part.page is not None else part.entries
+        self._cache.add(entries)
+        return next(entry for entry in reversed(entries) if entry.chain == place.chain)
+
+    async def page(self, page: PageRef) -> tuple[Entry, ...]:
+        """The entries of a sealed page."""
+        return (await self._blobs.get(page.ref, Page)).entries
+
+    async def archived(self, archive: tuple[str, ...], key: str) -> str | None:
+        """The packed record of a settled submission, looked for in the archives given (spec §7.1)."""
+        for ref in archive:
+            records = await self._blobs.get(ref, dict[str, str])
+            if key in records:
+                return records[key]
+        return None
+
+    async def _query(self, workflow_id: str, upto: Position) -> Slice:
+        # A query is lost when its worker dies; the next one that polls the workflow answers.
+        attempts = AsyncRetrying(
+            stop=stop_after_attempt(QUERY_ATTEMPTS),
+            wait=wait_fixed(0.2),
+            retry=retry_if_exception_type(RPCError),
+            reraise=True,
+        )
+        return await attempts(
+            self._client.get_workflow_handle(workflow_id).query,
+            ENTRIES,
+            EntriesQuery(upto=upto),
+            result_type=Slice,
+            rpc_timeout=QUERY_TIMEOUT,
+        )

@@ -1,0 +1,124 @@
+"""A worker process: `python -m workers.worker --app module:attribute`.
+
+Serves workflows and activities of one application until SIGTERM or SIGINT; then it takes no new work,
+lets running work finish for the grace time and gives back the rest (spec §4.4). A second signal ends
+it at once, as a crash would.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import logging
+import os
+import signal
+import sys
+from datetime import timedelta
+
+from activities.tools import ToolActivities
+from temporalio.client import Client
+from temporalio.worker import Worker
+from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxRestrictions
+
+from activities.adopt import AdoptActivities
+from activities.keeping import KeepingActivities
+from activities.model import ModelActivities
+from tarry.app import App
+from tarry.connect import ConnectError, check_search_attributes, connect
+from tarry.entries import EntryCache, EntryReader
+from tarry.settings import Settings, SettingsError, load_settings
+from tarry.store import BlobStore, StoreError
+from workers.load import LoadError, load_app
+from workflows.conversation import Conversation
+from workflows.generation import Generation
+from workflows.tool_call import ToolCall
+
+WORKFLOWS = [Conversation, Generation, ToolCall]
+
+PASSED_THROUGH = ("signals", "tarry", "pydantic", "pydantic_core", "httpx", "openai")
+"""Modules that every workflow instance shares: importing them anew for each costs milliseconds."""
+
+STICKY_TIMEOUT = timedelta(seconds=1)
+"""After a worker is killed, its cached workflows move to another one in this time, not in ten seconds."""
+
+HEARTBEAT_THROTTLE = timedelta(milliseconds=200)
+
+
+def build_worker(client: Client, app: App, settings: Settings) -> Worker:
+    """A worker for `app`, not yet running."""
+    blobs = BlobStore(client.data_converter)
+    reader = EntryReader(client, blobs, EntryCache(settings.entry_cache_bytes))
+    grace = timedelta(seconds=settings.shutdown_grace)
+    models = ModelActivities(app, reader)
+    tools = ToolActivities(app.registry, client, blobs)
+    keeping = KeepingActivities(client, blobs, reader)
+    adopting = AdoptActivities(client)
+    return Worker(
+        client,
+        task_queue=settings.task_queue,
+        workflows=WORKFLOWS,
+        activities=[
+            models.request,
+            tools.run,
+            tools.reconcile,
+            keeping.seal,
+            keeping.archive,
+            keeping.find_submission,
+            keeping.salvage,
+            adopting.adopt,
+        ],
+        workflow_runner=SandboxedWorkflowRunner(
+            restrictions=SandboxRestrictions.default.with_passthrough_modules(*PASSED_THROUGH)
+        ),
+        max_cached_workflows=settings.max_cached_workflows,
+        max_concurrent_activities=settings.max_concurrent_tools,
+        sticky_queue_schedule_to_start_timeout=STICKY_TIMEOUT,
+        max_heartbeat_throttle_interval=HEARTBEAT_THROTTLE,
+        default_heartbeat_throttle_interval=HEARTBEAT_THROTTLE,
+        graceful_shutdown_timeout=grace,
+    )
+
+
+async def serve(app: App, settings: Settings) -> None:
+    """Run a worker until the process is told to stop."""
+    client = await connect(settings, wait=timedelta(seconds=10))
+    await check_search_attributes(client)
+    worker = build_worker(client, app, settings)
+    stop = asyncio.Event()
+    _on_signals(stop)
+    async with worker:
+        print("ready", flush=True)
+        await stop.wait()
+        logging.info("stopping: running work has %g s to finish", settings.shutdown_grace)
+
+
+def _on_signals(stop: asyncio.Event) -> None:
+    def told() -> None:
+        if stop.is_set():
+            os._exit(1)
+        stop.set()
+
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, told)
+
+
+def main() -> None:
+    """The process. Exit code 2: something must be put right first, and one line says what."""
+    parser = argparse.ArgumentParser(prog="python -m workers.worker", description="Serve an application's agents.")
+    parser.add_argument("--app", help="module:attribute; TARRY_APP by default")
+    arguments = parser.parse_args()
+    logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s %(message)s")
+    try:
+        settings = load_settings()
+        name = arguments.app or settings.app
+        if name is None:
+            raise LoadError("no application: give --app module:attribute or set TARRY_APP")
+        asyncio.run(serve(load_app(name), settings))
+    except (LoadError, SettingsError, StoreError, ConnectError) as error:
+        print(f"worker: {error}", file=sys.stderr)
+        raise SystemExit(2) from None
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""The workflows: thin shells that turn pure machines' commands into Temporal calls."""

@@ -1,0 +1,204 @@
+"""`tarry.conversation`: the long-lived owner of a transcript, its inbox and its runs (spec §7).
+
+One run at a time, each a child workflow that returns its entries. The workflow continues as new between
+runs, when it is quiet, and carries references rather than content (spec §8.2).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import NoReturn
+
+from temporalio import workflow
+from temporalio.common import RawValue
+from temporalio.exceptions import ApplicationError
+
+from tarry.core.conversation import ConversationState, OpenRun, generation_id
+from tarry.core.inbox import Busy, Conflict, Full, Record, unpack, view
+from tarry.core.protocol import (
+    ABORT,
+    BUSY,
+    CONFLICT,
+    CONVERSATION,
+    DUPLICATE,
+    ENTRIES,
+    FIND_SUBMISSION,
+    INBOX_FULL,
+    INVALID,
+    SUBMISSION,
+    SUBMIT,
+    VIEW,
+    ConversationInput,
+    ConversationView,
+    EntriesQuery,
+    FindSubmissionInput,
+    FoundSubmission,
+    SubmissionLookup,
+    SubmissionView,
+    SubmitInput,
+    digest,
+)
+from tarry.core.transcript import NoSuchPosition, Slice
+from workflows import options
+from workflows.keeping import archive_settled, seal
+from workflows.runs import run_generation
+from workflows.supervise import StopSwitch, supervise
+
+
+@workflow.defn(name=CONVERSATION)
+class Conversation:
+    """Admits inputs, answers them one run after the other, and never ends by itself."""
+
+    @workflow.init
+    def __init__(self, input: ConversationInput, carry: ConversationState | None = None) -> None:
+        self._state = carry or ConversationState(nonce=input.nonce or workflow.uuid4().hex[:12])
+        self._input = input
+        self._stop = StopSwitch()
+        self._admission = asyncio.Lock()
+        self._must_turn_over = False
+
+    @workflow.run
+    async def run(self, input: ConversationInput, carry: ConversationState | None = None) -> NoReturn:
+        """Serve until it is time to continue as new, with `carry`."""
+        await supervise(self._body(), self._abort_all)
+        await workflow.wait_condition(workflow.all_handlers_finished)
+        workflow.continue_as_new(args=[self._input, self._state])
+
+    async def _body(self) -> None:
+        """Answer inputs until it is time to continue as new."""
+        while True:
+            await workflow.wait_condition(lambda: self._state.open is not None or self._must_turn_over)
+            if self._state.open is not None:
+                await self._answer(self._state.open)
+            if self._must_turn_over or self._is_long():
+                return
+
+    async def _answer(self, run: OpenRun) -> None:
+        result = await run_generation(self._state, run, self._stop)
+        if result.pages and self._state.transcript.tail:
+            await seal(self._state.transcript)
+        self._state.close_run(run, result, workflow.now())
+        self._stop = StopSwitch()
+        if self._state.transcript.wants_sealing:
+            await seal(self._state.transcript)
+        if self._state.inbox.wants_archiving:
+            await archive_settled(self._state)
+        self._state.open_next(workflow.now(), workflow.info().workflow_id)
+
+    def _is_long(self) -> bool:
+        info = workflow.info()
+        events = info.get_current_history_length()
+        return events > self._state.turnover_events or info.is_continue_as_new_suggested()
+
+    def _abort_all(self) -> None:
+        """Temporal's cancel means Stop; the conversation lives on in a fresh run (spec §7.4)."""
+        self._abort()
+        self._must_turn_over = True
+
+    def _abort(self) -> str:
+        self._state.inbox.withdraw_queued()
+        if self._state.open is None:
+            return ""
+        self._stop.set()
+        return self._state.open.generation_id
+
+    @workflow.update(name=SUBMIT)
+    async def submit(self, input: SubmitInput) -> SubmissionView:
+        """Admit an input durably (spec §7.1)."""
+        return await self._admit(input)
+
+    @submit.validator
+    def _check_submit(self, input: SubmitInput) -> None:
+        known = self._check(input, self._state.inbox.find(input.request_id))
+        if known is not None:
+            raise ApplicationError("known request id", self._view(known), type=DUPLICATE)
+
+    async def _admit(self, input: SubmitInput) -> SubmissionView:
+        """One at a time, so that inputs keep the order of their arrival."""
+        async with self._admission:
+            if not input.request_id:
+                input = input.model_copy(update={"request_id": str(workflow.uuid4())})
+            known = self._check(input, await self._find(input.request_id))
+            if known is None:
+                self._state.inbox.admit(input, workflow.now())
+                self._state.open_next(workflow.now(), workflow.info().workflow_id)
+                known = self._state.inbox.live[input.request_id]
+            return self._view(known)
+
+    def _check(self, input: SubmitInput, known: Record | None) -> Record | None:
+        try:
+            return self._state.inbox.check(input, busy=self._state.open is not None, known=known)
+        except Conflict as error:
+            raise ApplicationError(str(error), type=CONFLICT) from error
+        except Busy as error:
+            raise ApplicationError(str(error), type=BUSY) from error
+        except Full as error:
+            raise ApplicationError(str(error), type=INBOX_FULL) from error
+
+    async def _find(self, request_id: str) -> Record | None:
+        """The record of a request id, wherever it is kept by now."""
+        inbox = self._state.inbox
+        if (record := inbox.find(request_id)) is not None or not inbox.archive:
+            return record
+        found = await workflow.execute_local_activity(
+            FIND_SUBMISSION,
+            FindSubmissionInput(refs=tuple(reversed(inbox.archive)), key=digest(request_id)),
+            result_type=FoundSubmission,
+            **options.LOOKUP,
+        )
+        return unpack(request_id, found.record) if found.record is not None else None
+
+    def _view(self, record: Record) -> SubmissionView:
+        run_id = generation_id(workflow.info().workflow_id, self._state.nonce, record.run)
+        return view(record, run_id, self._state.answer_text(record))
+
+    @workflow.update(name=ABORT)
+    def abort(self) -> str:
+        """Stop the open run and withdraw what is queued; the id of the run to wait for, or nothing."""
+        return self._abort()
+
+    @workflow.signal(dynamic=True)
+    async def on_signal(self, name: str, args: Sequence[RawValue]) -> None:
+        """Temporal signals by name, from any shell: never fails, and keeps why it refused."""
+        if name == ABORT:
+            self._abort()
+        elif name != SUBMIT:
+            self._state.refuse(f"{name[:100]}: no such signal; known are {SUBMIT} and {ABORT}")
+        elif (input := self._readable(args)) is not None:
+            try:
+                await self._admit(input)
+            except ApplicationError as error:
+                self._state.refuse(f"{name}: {error.message}")
+
+    def _readable(self, args: Sequence[RawValue]) -> SubmitInput | None:
+        if len(args) != 1:
+            self._state.refuse(f"{SUBMIT}: one JSON object expected, {len(args)} inputs came")
+            return None
+        try:
+            return workflow.payload_converter().from_payload(args[0].payload, SubmitInput)
+        # Anything at all may come from outside, and an exception here would wedge the workflow.
+        except Exception as error:
+            self._state.refuse(f"{SUBMIT}: not readable: {error}")
+            return None
+
+    @workflow.query(name=ENTRIES)
+    def entries(self, query: EntriesQuery) -> Slice:
+        """The newest entries before a place, or the page that holds it (spec §6.1)."""
+        try:
+            return self._state.transcript.slice(query.upto, query.max_bytes)
+        except NoSuchPosition as error:
+            raise ApplicationError(str(error), type=INVALID) from error
+
+    @workflow.query(name=VIEW)
+    def view(self) -> ConversationView:
+        """The conversation as it stands."""
+        return self._state.view(workflow.info().workflow_id)
+
+    @workflow.query(name=SUBMISSION)
+    def submission(self, request_id: str) -> SubmissionLookup:
+        """What became of a submission, or where to look for it."""
+        record = self._state.inbox.find(request_id)
+        return SubmissionLookup(
+            submission=self._view(record) if record else None, archive=tuple(reversed(self._state.inbox.archive))
+        )

@@ -1,0 +1,213 @@
+"""`tarry.generation`: one run, a loop of model responses and their tool calls (spec §6).
+
+It owns the entries of its run and returns them once, as its result. A long run continues as new after
+a round, when nothing is open. What to do next is decided by `tarry.core.run`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import timedelta
+
+from temporalio import workflow
+from temporalio.common import RawValue
+from temporalio.exceptions import ActivityError, ApplicationError
+
+from tarry.core import run as machine
+from tarry.core.protocol import (
+    ABORT,
+    ENTRIES,
+    GENERATION,
+    INVALID,
+    MODEL_REQUEST,
+    NOT_HELD,
+    RETRY,
+    VIEW,
+    EntriesQuery,
+    GenerationInput,
+    GenerationView,
+    ModelAnswer,
+    ModelFailure,
+    ModelRequestInput,
+    ModelTurn,
+    RunResult,
+)
+from tarry.core.transcript import (
+    NoSuchPosition,
+    Slice,
+    Transcript,
+    assistant_draft,
+    note_draft,
+)
+from workflows import options
+from workflows.keeping import seal
+from workflows.round import Round
+from workflows.supervise import Holder, StopSwitch, is_worker_lost, is_worker_stopped, published, supervise
+
+
+@workflow.defn(name=GENERATION)
+class Generation:
+    """Answers one input; its end is always a result, also after a Stop."""
+
+    @workflow.init
+    def __init__(self, input: GenerationInput, carry: machine.RunCarry | None = None) -> None:
+        self._input = input
+        self._state = carry.state if carry else machine.RunState()
+        self._transcript = carry.transcript if carry else Transcript(start=input.start)
+        self._phase = "model"
+        self._model = ""
+        self._stop = StopSwitch()
+        self._holder = Holder(self._stop)
+
+    @workflow.run
+    async def run(self, input: GenerationInput, carry: machine.RunCarry | None = None) -> RunResult:
+        """Answer the input; a long run continues as new with `carry`."""
+        result = await supervise(self._body(), self._stop.set)
+        await workflow.wait_condition(workflow.all_handlers_finished)
+        if result is None:
+            workflow.continue_as_new(
+                args=[self._input, machine.RunCarry(state=self._state, transcript=self._transcript)]
+            )
+        return result
+
+    async def _body(self) -> RunResult | None:
+        """The run; None when the workflow should continue as new."""
+        command: machine.Command = machine.RequestModel()
+        while not isinstance(command, machine.Finish):
+            event = await self._carry_out(command)
+            step = machine.advance(self._state, event, self._input.settings)
+            self._append(step, event)
+            command = step.command
+            if isinstance(event, machine.RoundEnded) and isinstance(command, machine.RequestModel):
+                if self._transcript.wants_sealing:
+                    await seal(self._transcript)
+                if self._should_turn_over() and not self._stop.is_set:
+                    return None
+        return self._result(command)
+
+    async def _carry_out(self, command: machine.Command) -> machine.Event:
+        if self._stop.is_set:
+            return machine.Aborted()
+        match command:
+            case machine.RunCalls():
+                return await self._run_calls(command)
+            case machine.Hold():
+                self._phase = "held"
+                return machine.Released() if await self._holder.hold(command.why) else machine.Aborted()
+            case machine.Pause():
+                self._phase = "retry"
+                await workflow.wait_condition(
+                    lambda: self._stop.is_set, timeout=timedelta(seconds=command.seconds), timeout_summary=command.why
+                )
+        return await self._request()
+
+    async def _request(self) -> machine.Event:
+        self._phase = "model"
+        if self._stop.is_set:
+            return machine.Aborted()
+        try:
+            answer = await self._stop.watch(
+                workflow.start_activity(
+                    MODEL_REQUEST,
+                    self._model_input(),
+                    result_type=ModelAnswer,
+                    **options.model_request(self._input.settings),
+                )
+            )
+        except ActivityError as error:
+            return self._ended(error)
+        self._model = answer.root.model
+        if isinstance(answer.root, ModelTurn):
+            return machine.Responded(answer.root)
+        return machine.Failed(answer.root)
+
+    def _ended(self, error: ActivityError) -> machine.Event:
+        partial = published(error)
+        if self._stop.is_set:
+            return machine.Aborted(partial)
+        if is_worker_lost(error):
+            return machine.WorkerLost(partial)
+        if is_worker_stopped(error):
+            return machine.WorkerStopped(partial)
+        return machine.Failed(ModelFailure(error="permanent", text=str(error.cause or error)))
+
+    def _model_input(self) -> ModelRequestInput:
+        return ModelRequestInput(
+            conversation_id=self._input.conversation_id,
+            generation_id=workflow.info().workflow_id,
+            run_start=self._input.start,
+            cutoff=self._transcript.end,
+            turn=self._state.turn,
+            idle_timeout=self._input.settings.model_idle_timeout,
+            heartbeat_timeout=self._input.settings.heartbeat_timeout,
+        )
+
+    async def _run_calls(self, command: machine.RunCalls) -> machine.Event:
+        self._phase = "tools"
+        round = Round(self._input, self._state.turn, command.calls, self._stop)
+        for draft in await round.results(self._input.run):
+            self._transcript.append(draft)
+        return machine.RoundEnded()
+
+    def _append(self, step: machine.Step, event: machine.Event) -> None:
+        now = workflow.now()
+        if step.message is not None:
+            usage = event.turn.usage if isinstance(event, machine.Responded) else None
+            self._transcript.append(assistant_draft(step.message, now, self._input.run, self._model, usage))
+        if step.note:
+            self._transcript.append(note_draft(step.note, now, self._input.run))
+
+    def _should_turn_over(self) -> bool:
+        info = workflow.info()
+        events = info.get_current_history_length()
+        return events > self._input.settings.turnover_events or info.is_continue_as_new_suggested()
+
+    def _result(self, end: machine.Finish) -> RunResult:
+        return RunResult(
+            status=end.status,
+            reason=end.reason,
+            detail=end.detail,
+            pages=tuple(self._transcript.pages),
+            entries=tuple(self._transcript.tail),
+            usage=self._state.usage,
+        )
+
+    @workflow.query(name=ENTRIES)
+    def entries(self, query: EntriesQuery) -> Slice:
+        """The newest entries before a place of this run (spec §6.1)."""
+        try:
+            return self._transcript.slice(query.upto, query.max_bytes)
+        except NoSuchPosition as error:
+            raise ApplicationError(str(error), type=INVALID) from error
+
+    @workflow.query(name=VIEW)
+    def view(self) -> GenerationView:
+        """Where the run stands."""
+        return GenerationView(
+            generation_id=workflow.info().workflow_id,
+            conversation_id=self._input.conversation_id,
+            start=self._input.start,
+            end=self._transcript.end,
+            pages=tuple(self._transcript.pages),
+            turn=self._state.turn,
+            phase=self._phase,
+            held=self._holder.why,
+        )
+
+    @workflow.update(name=RETRY)
+    def retry(self) -> None:
+        """Let a held model request be sent again (spec §4.4)."""
+        self._holder.release()
+
+    @retry.validator
+    def _check_retry(self) -> None:
+        if not self._holder.why:
+            raise ApplicationError("nothing is held here", type=NOT_HELD)
+
+    @workflow.signal(dynamic=True)
+    def on_signal(self, name: str, args: Sequence[RawValue]) -> None:
+        """Temporal signals by name, from any shell; what is not known is ignored and harms nothing."""
+        if name == RETRY:
+            self._holder.release()
+        elif name == ABORT:
+            self._stop.set()

@@ -1,0 +1,121 @@
+"""Every timeout, retry policy and start option of the workflows, in one table."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TypedDict
+
+from temporalio.common import RetryPolicy, SearchAttributePair, TypedSearchAttributes, WorkflowIDReusePolicy
+from temporalio.workflow import ActivityCancellationType, ActivityConfig, LocalActivityConfig, ParentClosePolicy
+
+from tarry.core.protocol import ResolvedCall, RunSettings
+from tarry.core.text import bound_text
+from workflows.attributes import CONVERSATION, STATE, TOOL
+
+ONCE = RetryPolicy(maximum_attempts=1)
+
+TOOL_BACKSTOP = timedelta(minutes=1)
+"""How long past its own timeout a tool's activity may take to say so."""
+
+RETRY_PAUSE = timedelta(seconds=1)
+
+MODEL_TIMEOUT = timedelta(hours=2)
+"""A backstop: a healthy stream may be slow, a stalled one ends by its idle limit."""
+
+STORE: ActivityConfig = {
+    "start_to_close_timeout": timedelta(seconds=30),
+    "retry_policy": RetryPolicy(initial_interval=timedelta(seconds=1), maximum_interval=timedelta(seconds=30)),
+}
+"""Reads and writes of the store: harmless to repeat, so repeated until the store is back."""
+
+LOOKUP: LocalActivityConfig = {
+    "start_to_close_timeout": timedelta(seconds=10),
+    "retry_policy": RetryPolicy(initial_interval=timedelta(seconds=1), maximum_interval=timedelta(seconds=10)),
+}
+
+SALVAGE: ActivityConfig = {
+    "start_to_close_timeout": timedelta(seconds=30),
+    "retry_policy": RetryPolicy(maximum_attempts=5),
+}
+
+
+def adopt(settings: RunSettings) -> ActivityConfig:
+    """Following a child of an earlier timeline to its end, however long that takes."""
+    return {
+        "start_to_close_timeout": timedelta(days=365),
+        "heartbeat_timeout": timedelta(seconds=settings.heartbeat_timeout),
+        "cancellation_type": ActivityCancellationType.WAIT_CANCELLATION_COMPLETED,
+    }
+
+
+def model_request(settings: RunSettings) -> ActivityConfig:
+    """One attempt: the generation retries, durably and with two budgets (spec §6.3)."""
+    return {
+        "start_to_close_timeout": MODEL_TIMEOUT,
+        "heartbeat_timeout": timedelta(seconds=settings.heartbeat_timeout),
+        "retry_policy": ONCE,
+        "cancellation_type": ActivityCancellationType.WAIT_CANCELLATION_COMPLETED,
+    }
+
+
+def tool_run(call: ResolvedCall, settings: RunSettings) -> ActivityConfig:
+    """An unsafe tool gets one attempt; a safe one is run again by Temporal (spec §4.3)."""
+    attempts = settings.restart_limit + 1 if call.replay == "safe" else 1
+    return {
+        "start_to_close_timeout": timedelta(seconds=call.timeout) + TOOL_BACKSTOP,
+        "heartbeat_timeout": timedelta(seconds=settings.heartbeat_timeout),
+        "retry_policy": RetryPolicy(
+            initial_interval=RETRY_PAUSE, maximum_interval=timedelta(seconds=10), maximum_attempts=attempts
+        ),
+        "cancellation_type": ActivityCancellationType.WAIT_CANCELLATION_COMPLETED,
+        "summary": summary(call),
+    }
+
+
+def reconcile(call: ResolvedCall, settings: RunSettings) -> ActivityConfig:
+    """Asking is harmless, so a lost worker is asked again."""
+    return {
+        "start_to_close_timeout": timedelta(seconds=call.timeout) + TOOL_BACKSTOP,
+        "heartbeat_timeout": timedelta(seconds=settings.heartbeat_timeout),
+        "retry_policy": RetryPolicy(initial_interval=RETRY_PAUSE, maximum_attempts=settings.restart_limit + 1),
+        "summary": f"did it happen? {summary(call)}",
+    }
+
+
+class ChildOptions(TypedDict):
+    """What every child of ours starts with: its close is never a silent kill (spec §1.5)."""
+
+    id: str
+    parent_close_policy: ParentClosePolicy
+    id_reuse_policy: WorkflowIDReusePolicy
+    search_attributes: TypedSearchAttributes
+    memo: dict[str, str]
+    static_summary: str
+
+
+DIGEST_MEMO = "tarry.digest"
+"""The memo by which a parent recognises a child with the same arguments (spec §1.7)."""
+
+
+def child(workflow_id: str, conversation_id: str, digest: str, label: str, tool: str | None = None) -> ChildOptions:
+    """Start options of an awaited child. Its attributes cost no event, since they start with it."""
+    pairs: list[SearchAttributePair[str]] = [
+        SearchAttributePair(STATE, "running"),
+        SearchAttributePair(CONVERSATION, conversation_id),
+    ]
+    if tool is not None:
+        pairs.append(SearchAttributePair(TOOL, tool))
+    return {
+        "id": workflow_id,
+        "parent_close_policy": ParentClosePolicy.REQUEST_CANCEL,
+        "id_reuse_policy": WorkflowIDReusePolicy.REJECT_DUPLICATE,
+        "search_attributes": TypedSearchAttributes(pairs),
+        "memo": {DIGEST_MEMO: digest},
+        "static_summary": label,
+    }
+
+
+def summary(call: ResolvedCall) -> str:
+    """A line for the Web UI: the tool and the head of its arguments."""
+    arguments = ", ".join(f"{name}={value!r}" for name, value in call.arguments.items())
+    return bound_text(f"{call.tool}({arguments})", max_bytes=150, max_lines=1).text

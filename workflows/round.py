@@ -1,0 +1,110 @@
+"""One round of tool calls: each call its own child workflow, every call exactly one result, in call order.
+
+A child that an earlier timeline started (a reset) is adopted when its arguments are equal, so that a
+reset repeats no effect (spec §1.7).
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+from temporalio import workflow
+from temporalio.exceptions import ActivityError, ChildWorkflowError, WorkflowAlreadyStartedError
+
+from tarry.core import results
+from tarry.core.messages import ToolMessage
+from tarry.core.protocol import (
+    ADOPT,
+    TOOL_CALL,
+    Adopted,
+    AdoptInput,
+    GenerationInput,
+    ResolvedCall,
+    ToolCallInput,
+    ToolOutcome,
+    digest,
+)
+from tarry.core.text import canonical_json
+from tarry.core.transcript import Draft, result_draft
+from workflows import options
+from workflows.supervise import StopSwitch
+
+
+class Round:
+    """The calls of one response."""
+
+    def __init__(self, run: GenerationInput, turn: int, calls: tuple[ResolvedCall, ...], stop: StopSwitch) -> None:
+        self._input = run
+        self._turn = turn
+        self._calls = calls
+        self._stop = stop
+
+    async def results(self, run: int) -> list[Draft]:
+        """Run the calls, in parallel unless one of them is sequential; their results in call order."""
+        slots = list(enumerate(self._calls))
+        if any(call.sequential for call in self._calls):
+            outcomes = [await self._outcome(slot, call) for slot, call in slots]
+        else:
+            outcomes = list(await asyncio.gather(*(self._outcome(slot, call) for slot, call in slots)))
+        now = workflow.now()
+        return [
+            result_draft(
+                ToolMessage(call_id=call.call_id, name=call.tool, text=outcome.text, is_error=outcome.is_error),
+                outcome.facts,
+                now,
+                run,
+            )
+            for call, outcome in zip(self._calls, outcomes, strict=True)
+        ]
+
+    async def _outcome(self, slot: int, call: ResolvedCall) -> ToolOutcome:
+        if call.error is not None:
+            return results.refused(call.tool, call.error)
+        if self._stop.is_set:
+            return results.aborted(call.tool, "")
+        task_id = f"{workflow.info().workflow_id}/t{self._turn}.{slot}"
+        try:
+            return await self._run(task_id, call)
+        except ChildWorkflowError as error:
+            return results.lost(call.tool, str(error.cause or error))
+
+    async def _run(self, task_id: str, call: ResolvedCall) -> ToolOutcome:
+        """Start the call, or adopt the one that has its id; after a mismatch under the next id."""
+        arguments = digest(canonical_json([call.tool, call.arguments]))
+        suffix = ""
+        for number in range(2, 100):
+            try:
+                return await self._start(task_id + suffix, arguments, call)
+            except WorkflowAlreadyStartedError:
+                adopted = await self._adopt(task_id + suffix, arguments)
+            if adopted.matches:
+                return ToolOutcome.model_validate(adopted.result)
+            suffix = f"~{number}"
+        return results.lost(call.tool, "its id was used up by resets")
+
+    async def _start(self, task_id: str, arguments: str, call: ResolvedCall) -> ToolOutcome:
+        child = await workflow.start_child_workflow(
+            TOOL_CALL,
+            ToolCallInput(
+                conversation_id=self._input.conversation_id,
+                generation_id=workflow.info().workflow_id,
+                call=call,
+                settings=self._input.settings,
+            ),
+            result_type=ToolOutcome,
+            **options.child(task_id, self._input.conversation_id, arguments, options.summary(call), call.tool),
+        )
+        return await self._stop.watch(child)
+
+    async def _adopt(self, task_id: str, arguments: str) -> Adopted:
+        try:
+            return await self._stop.watch(
+                workflow.start_activity(
+                    ADOPT,
+                    AdoptInput(workflow_id=task_id, digest=arguments),
+                    result_type=Adopted,
+                    **options.adopt(self._input.settings),
+                )
+            )
+        except ActivityError:
+            return Adopted(matches=True, result=results.aborted("the adopted call", "").model_dump(mode="json"))

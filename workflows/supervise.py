@@ -1,0 +1,105 @@
+"""What every workflow of ours shares: Stop is an event, not an exception, and held work waits for a person.
+
+The main coroutine only supervises (spec §7.4): it shields the body, turns each cancellation into one
+call of `on_stop`, and lets the body end by itself, with a result.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar
+
+from temporalio import workflow
+from temporalio.exceptions import ActivityError, ApplicationError, TimeoutError
+
+from tarry.core.protocol import WORKER_SHUTDOWN, Progress
+from workflows.attributes import STATE
+
+T = TypeVar("T")
+
+
+async def supervise(body: Awaitable[T], on_stop: Callable[[], None]) -> T:
+    """Run `body` to its end; a cancellation of the workflow calls `on_stop` and waits on."""
+    task = asyncio.ensure_future(body)
+    while True:
+        try:
+            return await asyncio.shield(task)
+        except asyncio.CancelledError:
+            if task.cancelled():
+                raise
+            on_stop()
+
+
+class StopSwitch:
+    """The abort mark of a workflow, and the open work it reaches."""
+
+    def __init__(self) -> None:
+        self.is_set = False
+        self._open: list[asyncio.Future[Any]] = []
+
+    def set(self) -> None:
+        """Mark, and cancel what is open; a repeat does nothing."""
+        if self.is_set:
+            return
+        self.is_set = True
+        for work in self._open:
+            work.cancel()
+
+    async def watch(self, work: asyncio.Future[T]) -> T:
+        """Await `work`; a Stop cancels it, and its own end is still awaited."""
+        self._open.append(work)
+        if self.is_set:
+            work.cancel()
+        try:
+            return await work
+        finally:
+            self._open.remove(work)
+
+
+class Holder:
+    """Work that is held until somebody asks to retry it: visible in lists and in the Web UI."""
+
+    def __init__(self, stop: StopSwitch) -> None:
+        self.why = ""
+        self._stop = stop
+
+    async def hold(self, why: str) -> bool:
+        """Wait for a retry; False when the work was stopped instead."""
+        self.why = why
+        workflow.upsert_search_attributes([STATE.value_set("held")])
+        workflow.set_current_details(
+            f"**Held**: {why}.\n\nRetry it with `tarry retry '{workflow.info().workflow_id}'`, or stop it with "
+            f"`temporal workflow cancel --workflow-id '{workflow.info().workflow_id}'`."
+        )
+        await workflow.wait_condition(lambda: not self.why or self._stop.is_set)
+        self.why = ""
+        workflow.set_current_details("")
+        workflow.upsert_search_attributes([STATE.value_set("running")])
+        return not self._stop.is_set
+
+    def release(self) -> bool:
+        """Let held work go on; False when nothing is held."""
+        was_held, self.why = bool(self.why), ""
+        return was_held
+
+
+def is_worker_lost(error: ActivityError) -> bool:
+    """Whether an activity ended because its worker vanished, not because of what it did."""
+    return isinstance(error.cause, TimeoutError)
+
+
+def is_worker_stopped(error: ActivityError) -> bool:
+    """Whether an activity was given back by a worker that shut down cleanly."""
+    return isinstance(error.cause, ApplicationError) and error.cause.type == WORKER_SHUTDOWN
+
+
+def published(error: ActivityError) -> str:
+    """What an activity that was cut off had published by its heartbeats."""
+    cause = error.cause
+    details: Any = None
+    if isinstance(cause, TimeoutError) and cause.last_heartbeat_details:
+        details = cause.last_heartbeat_details[0]
+    elif isinstance(cause, ApplicationError) and cause.details:
+        details = cause.details[0]
+    return Progress.model_validate(details).text if isinstance(details, dict) else ""
