@@ -105,4 +105,4 @@ def load_settings() -> Settings:
 
 def _line(detail: ErrorDetails) -> str:
     name = str(detail["loc"][0])
-    return f"{PREFIX}{name.upper()}={detail['input']} is refused: give {Settings.model_fields[name].description}"
+    return f"{PREFIX}{name.upper()}={detail['input']!r} is refused: give {Settings.model_fields[name].description}"

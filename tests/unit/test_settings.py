@@ -1,0 +1,102 @@
+from __future__ import annotations
+
+import os
+
+import pytest
+from pydantic import ValidationError
+
+from tarry.core.protocol import RunSettings
+from tarry.settings import Settings, SettingsError, load_settings
+
+
+@pytest.fixture(autouse=True)
+def no_variables_of_ours(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in os.environ if name.upper().startswith("TARRY_")]:
+        monkeypatch.delenv(name)
+
+
+def test_without_variables_every_setting_has_its_default() -> None:
+    assert load_settings().model_dump() == {
+        "task_queue": "tarry",
+        "store": ".tarry/store",
+        "app": None,
+        "heartbeat_timeout": 8.0,
+        "restart_limit": 5,
+        "shutdown_grace": 30.0,
+        "max_cached_workflows": 1_000,
+        "max_concurrent_tools": 100,
+        "max_turns": 100,
+        "model_idle_timeout": 60.0,
+        "provider_retries": 3,
+        "entry_cache_bytes": 64 * 1024 * 1024,
+        "turnover_events": 1_000,
+    }
+
+
+def test_variables_are_read_and_empty_ones_count_as_not_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TARRY_APP", "examples.triage:app")
+    monkeypatch.setenv("TARRY_HEARTBEAT_TIMEOUT", "2.5")
+    monkeypatch.setenv("TARRY_STORE", "s3://bucket/agents")
+    monkeypatch.setenv("TARRY_TASK_QUEUE", "")
+
+    settings = load_settings()
+
+    assert (settings.app, settings.heartbeat_timeout) == ("examples.triage:app", 2.5)
+    assert (settings.store, settings.task_queue) == ("s3://bucket/agents", "tarry")
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "allowed"),
+    [
+        ("TARRY_HEARTBEAT_TIMEOUT", "soon", "a number of seconds from 1 to 600"),
+        ("TARRY_HEARTBEAT_TIMEOUT", "0.5", "a number of seconds from 1 to 600"),
+        ("TARRY_SHUTDOWN_GRACE", "nan", "a number of seconds from 0 to 3600"),
+        ("TARRY_MODEL_IDLE_TIMEOUT", "inf", "a number of seconds from 1 to 3600"),
+        ("TARRY_RESTART_LIMIT", "0", "a whole number from 1 to 1000"),
+        ("TARRY_PROVIDER_RETRIES", "2.5", "a whole number from 0 to 20"),
+        ("TARRY_TURNOVER_EVENTS", "50000", "a whole number from 10 to 10000"),
+        ("TARRY_APP", "examples/triage.py", "module:attribute, such as examples.triage:app"),
+        ("TARRY_TASK_QUEUE", "two words", "a name of 1 to 200 characters without blanks"),
+        ("TARRY_STORE", "gs://bucket", "a directory, file:///directory or s3://bucket/prefix"),
+        ("TARRY_STORE", "s3://", "a directory, file:///directory or s3://bucket/prefix"),
+        ("TARRY_STORE", "file://elsewhere/store", "a directory, file:///directory or s3://bucket/prefix"),
+    ],
+)
+def test_refused_variable_is_named_with_what_it_may_hold(
+    monkeypatch: pytest.MonkeyPatch, variable: str, value: str, allowed: str
+) -> None:
+    monkeypatch.setenv(variable, value)
+
+    with pytest.raises(SettingsError) as refused:
+        load_settings()
+
+    assert str(refused.value) == f"{variable}={value!r} is refused: give {allowed}"
+
+
+def test_every_refused_variable_is_told_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TARRY_RESTART_LIMIT", "many\nmore")
+    monkeypatch.setenv("TARRY_MAX_TURNS", "0")
+
+    with pytest.raises(SettingsError) as refused:
+        load_settings()
+
+    assert "TARRY_RESTART_LIMIT" in str(refused.value)
+    assert "TARRY_MAX_TURNS" in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize("store", [".tarry/store", "/var/tarry:blue", "~/x", "file:///var/t", "s3://b", "s3://b/a/c"])
+def test_store_may_be_a_path_or_a_url(monkeypatch: pytest.MonkeyPatch, store: str) -> None:
+    monkeypatch.setenv("TARRY_STORE", store)
+
+    assert load_settings().store == store
+
+
+def test_settings_cannot_be_changed_after_they_are_read() -> None:
+    with pytest.raises(ValidationError, match="frozen"):
+        load_settings().max_turns = 3  # type: ignore[misc]
+
+
+def test_run_settings_are_the_pinned_subset_and_share_its_defaults() -> None:
+    assert Settings().run_settings() == RunSettings()
+    assert Settings(max_turns=3, heartbeat_timeout=2).run_settings() == RunSettings(max_turns=3, heartbeat_timeout=2)
