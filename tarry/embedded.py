@@ -143,15 +143,11 @@ class EmbeddedServer:
         """
         if self.pid is not None:
             return
-        self._process = await self._spawn(_find_binary())
         try:
-            async with asyncio.timeout(_START_PATIENCE):
-                await self._serving()
-        except TimeoutError:
-            await self.kill()
-            raise ServerError(f"the Temporal server does not answer at {self.address}; see {self._log}") from None
+            self._process = await self._spawn(_find_binary())
+            await self._serving()
         except BaseException:
-            await self.kill()
+            await self.stop()
             raise
 
     async def stop(self) -> None:
@@ -179,8 +175,11 @@ class EmbeddedServer:
     def death(self) -> ServerError:
         """The error for a server that ended by itself, with the end of its log."""
         code = None if self._process is None else self._process.returncode
-        tail = "\n".join(self._log.read_text(errors="replace").splitlines()[-_TAIL_LINES:])
-        return ServerError(f"the Temporal server ended by itself (exit code {code}); the end of {self._log}:\n{tail}")
+        return ServerError(f"the Temporal server ended by itself (exit code {code}); {self._end_of_log()}")
+
+    def _end_of_log(self) -> str:
+        lines = self._log.read_text(errors="replace").splitlines()
+        return "\n".join([f"the end of {self._log}:", *lines[-_TAIL_LINES:]])
 
     async def _spawn(self, binary: str) -> asyncio.subprocess.Process:
         self._log.parent.mkdir(parents=True, exist_ok=True)
@@ -225,9 +224,15 @@ class EmbeddedServer:
         return arguments
 
     async def _serving(self) -> None:
-        async for attempt in AsyncRetrying(
-            retry=retry_if_exception_type((RuntimeError, RPCError)), wait=wait_fixed(_POLL)
-        ):
+        try:
+            async with asyncio.timeout(_START_PATIENCE):
+                await self._connected()
+        except TimeoutError:
+            raise ServerError(f"the Temporal server does not answer at {self.address}; {self._end_of_log()}") from None
+
+    async def _connected(self) -> None:
+        unready = retry_if_exception_type((RuntimeError, RPCError))
+        async for attempt in AsyncRetrying(retry=unready, wait=wait_fixed(_POLL)):
             with attempt:
                 if self.pid is None:
                     raise self.death()
