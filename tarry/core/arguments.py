@@ -111,11 +111,11 @@ def normalise_calls(calls: Sequence[ToolCallRequest]) -> tuple[ToolCallRequest, 
 
     The same calls always get the same ids.
     """
-    given = {call.call_id for call in calls}
+    given = {clean_text(call.call_id) for call in calls}
     used: set[str] = set()
     settled: list[ToolCallRequest] = []
     for position, call in enumerate(calls, start=1):
-        call_id = call.call_id
+        call_id = clean_text(call.call_id)
         if not call_id.strip() or call_id in used:
             call_id = _unused(call_id.strip() or f"call_{position}", given | used)
         used.add(call_id)

@@ -1,0 +1,24 @@
+"""For tests of an application: a scripted model, and the rules of a strict provider."""
+
+from __future__ import annotations
+
+from tarry.testing.scripted import ScriptedModel, ScriptExhausted
+from tarry.testing.steps import Call, Fail, Reply, Step, call, calls, empty, fail, raw_call, say
+from tarry.testing.strict import InvalidRequest, check_request
+
+__all__ = [
+    "Call",
+    "Fail",
+    "InvalidRequest",
+    "Reply",
+    "ScriptExhausted",
+    "ScriptedModel",
+    "Step",
+    "call",
+    "calls",
+    "check_request",
+    "empty",
+    "fail",
+    "raw_call",
+    "say",
+]
