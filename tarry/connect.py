@@ -132,7 +132,7 @@ async def _connect_once(config: ClientConnectConfig, converter: DataConverter) -
     except TimeoutError as error:
         raise ServerUnreachable(f"no Temporal server at {address} (no answer): {_START}") from error
     except ValueError as error:
-        raise ConnectError(f"TEMPORAL_ADDRESS={address} cannot be used ({error}): give host:port") from error
+        raise ConnectError(f"{address} cannot be connected to as configured ({error}): {_CHECK}") from error
     except RPCError as error:
         raise _refusal(error, address, config.get("namespace", "default")) from error
     except RuntimeError as error:
@@ -141,7 +141,7 @@ async def _connect_once(config: ClientConnectConfig, converter: DataConverter) -
 
 
 _START = "start one with `tarry dev`, or set TEMPORAL_ADDRESS"
-_CHECK = "check TEMPORAL_ADDRESS, TEMPORAL_API_KEY and TEMPORAL_TLS_*"
+_CHECK = "check TEMPORAL_ADDRESS (host:port), TEMPORAL_API_KEY and TEMPORAL_TLS_*"
 
 _FAILURES = (
     ("ConnectionRefused", "connection refused", _START),
@@ -149,6 +149,7 @@ _FAILURES = (
     ("Unauthenticated", "it refused the API key or certificate", _CHECK),
     ("PermissionDenied", "it refused the API key or certificate", _CHECK),
     ("InvalidContentType", "it does not speak TLS", _CHECK),
+    ("PrivateKey", "the TLS key cannot be read", _CHECK),
     ("ertificate", "the TLS certificates do not fit", _CHECK),
     ("", "what answers is no Temporal server, or wants TLS", _CHECK),
 )
