@@ -61,12 +61,16 @@ def digest(text: str) -> str:
 class RunSettings(Frozen):
     """The settings a run is pinned to when its input is admitted; later deploys do not change them."""
 
-    heartbeat_timeout: float = Field(8.0, description="seconds without a heartbeat after which a worker counts as lost")
-    restart_limit: int = Field(5, description="lost workers in a row after which work is held")
-    provider_retries: int = Field(3, description="retries of a model request after provider errors")
-    model_idle_timeout: float = Field(60.0, description="seconds of silence after which a response counts as stalled")
-    max_turns: int = Field(100, description="model responses in one run")
-    turnover_events: int = Field(1_000, description="history events after which a workflow continues as new")
+    heartbeat_timeout: float = Field(
+        default=8.0, description="seconds without a heartbeat after which a worker counts as lost"
+    )
+    restart_limit: int = Field(default=5, description="lost workers in a row after which work is held")
+    provider_retries: int = Field(default=3, description="retries of a model request after provider errors")
+    model_idle_timeout: float = Field(
+        default=60.0, description="seconds of silence after which a response counts as stalled"
+    )
+    max_turns: int = Field(default=100, description="model responses in one run")
+    turnover_events: int = Field(default=1_000, description="history events after which a workflow continues as new")
 
 
 WhenBusy = Literal["follow_up", "reject"]
@@ -76,7 +80,7 @@ class SubmitInput(Frozen):
     """One input to a conversation."""
 
     content: str
-    request_id: str = Field("", description="names the submission for ever; empty: a new one is drawn")
+    request_id: str = Field(default="", description="names the submission for ever; empty: a new one is drawn")
     when_busy: WhenBusy = "follow_up"
     settings: RunSettings = RunSettings()
 
@@ -127,7 +131,9 @@ class ConversationView(Frozen):
     queued: tuple[str, ...]
     runs: int
     usage: Usage
-    refusals: tuple[str, ...] = Field((), description="the newest inputs by Temporal signal that were refused, and why")
+    refusals: tuple[str, ...] = Field(
+        default=(), description="the newest inputs by Temporal signal that were refused, and why"
+    )
 
 
 class GenerationInput(Frozen):

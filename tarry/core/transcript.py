@@ -38,7 +38,7 @@ class ToolFacts(Frozen):
     details: Any = None
     diagnostics: tuple[str, ...] = ()
     duration_ms: int = 0
-    full_output: str = Field("", description="reference of the whole output in the store, when it was cut")
+    full_output: str = Field(default="", description="reference of the whole output in the store, when it was cut")
 
 
 class Draft(Frozen):

@@ -24,7 +24,9 @@ class ModelRequest(Frozen):
     instructions: str = ""
     tools: tuple[ToolSpec, ...] = ()
     session_id: str = Field(description="stable for a conversation; a provider may use it as a cache key")
-    idle_timeout: float = Field(60.0, description="seconds without a byte after which the stream counts as stalled")
+    idle_timeout: float = Field(
+        default=60.0, description="seconds without a byte after which the stream counts as stalled"
+    )
 
 
 class ModelResponse(Frozen):
@@ -41,9 +43,7 @@ class ModelError(Exception):
     the text streamed before the failure.
     """
 
-    def __init__(
-        self, text: str, kind: ModelErrorKind, *, retry_after: float | None = None, partial: str = ""
-    ) -> None:
+    def __init__(self, text: str, kind: ModelErrorKind, *, retry_after: float | None = None, partial: str = "") -> None:
         super().__init__(text)
         self.text = text
         self.kind: ModelErrorKind = kind
