@@ -18,7 +18,7 @@ venv: $(INSTALLED) ## the virtual environment, from the lock file
 
 $(INSTALLED): requirements.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
-		|| { echo "Python 3.11 or newer is needed; name one: make PYTHON=python3.12" >&2; exit 1; }
+		|| { echo "Python 3.11 or newer is needed; name one: make venv PYTHON=python3.12" >&2; exit 1; }
 	@echo "Installing the locked packages into $(VENV) ..."
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock

@@ -81,14 +81,11 @@ class ServerOptions:
         database: the file of the state; None keeps it in memory, to be lost with the process.
         port: of the gRPC service; 0 picks a free one.
         ui_port: of the Web UI; 0 picks a free one, None leaves the UI out.
-        log: the file that the server's output is added to; by default beside the database, or a temporary file
-            that `stop` removes.
     """
 
     database: Path | None = None
     port: int = 0
     ui_port: int | None = None
-    log: Path | None = None
 
 
 class EmbeddedServer:
@@ -103,8 +100,7 @@ class EmbeddedServer:
         self._database = options.database
         self._port = options.port or free_port()
         self._ui_port = free_port() if options.ui_port == 0 else options.ui_port
-        self._is_log_temporary = options.database is None and options.log is None
-        self._log = options.log or _default_log(options.database)
+        self._log = _log_of(options.database)
         self._process: asyncio.subprocess.Process | None = None
 
     @property
@@ -119,7 +115,7 @@ class EmbeddedServer:
 
     @property
     def log(self) -> Path:
-        """The file that holds the server's output."""
+        """The file that the server's output is added to: beside the database, else a temporary one `stop` removes."""
         return self._log
 
     @property
@@ -158,7 +154,7 @@ class EmbeddedServer:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._process.wait(), _STOP_PATIENCE)
         await self.kill()
-        if self._is_log_temporary:
+        if self._database is None:
             self._log.unlink(missing_ok=True)
 
     async def kill(self) -> None:
@@ -304,7 +300,7 @@ def _find_binary() -> str:
     return found
 
 
-def _default_log(database: Path | None) -> Path:
+def _log_of(database: Path | None) -> Path:
     if database is not None:
         return database.with_suffix(".log")
     handle, name = tempfile.mkstemp(prefix="tarry-temporal-", suffix=".log")
