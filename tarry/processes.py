@@ -1,0 +1,148 @@
+"""Child processes of ours: a worker, or another program that prints a line when it is ready.
+
+None outlives its owner, however the owner ends.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import re
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Self
+
+from tenacity import AsyncRetrying, retry_if_exception_type, stop_after_delay, wait_fixed
+
+from tarry.tether import tethered
+
+READY_PATIENCE = 60.0
+"""Seconds a child may take to be ready."""
+
+STOP_PATIENCE = 5.0
+"""Seconds a child that is told to stop may take before it is killed."""
+
+_POLL = 0.02
+_TAIL_LINES = 20
+
+
+class ChildError(Exception):
+    """A child cannot serve. The first line says which and why; the end of its log follows."""
+
+
+class _NotReady(Exception):
+    """Nothing that fits stands in the log yet."""
+
+
+class Child:
+    """A program that prints a line matching `ready` once it serves; all its output is added to `log`.
+
+    As a context it is started and stopped. Ctrl-C in a terminal does not reach it: ending it is its owner's.
+    """
+
+    def __init__(
+        self, name: str, command: Sequence[str], *, ready: str, log: Path, environment: Mapping[str, str]
+    ) -> None:
+        self.name = name
+        self.log = log
+        self.ready_line = ""
+        self._command = command
+        self._ready = re.compile(ready, re.MULTILINE)
+        self._environment = environment
+        self._process: asyncio.subprocess.Process | None = None
+
+    @property
+    def pid(self) -> int | None:
+        """Its process id, None while it does not run."""
+        return self._process.pid if self._process is not None and self._process.returncode is None else None
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.stop()
+
+    async def start(self) -> None:
+        """Start it and return when it is ready; `ready_line` then holds what it said.
+
+        Raises:
+            ChildError: it ended instead, or was not ready within 60 s. No process is left behind.
+        """
+        self.log.parent.mkdir(parents=True, exist_ok=True)
+        with self.log.open("ab") as output:
+            before = output.tell()
+            self._process = await asyncio.create_subprocess_exec(
+                *tethered(self._command),
+                env=dict(self._environment),
+                stdin=asyncio.subprocess.DEVNULL,
+                # A file, not a pipe: a process that the child leaves behind would keep a pipe open.
+                stdout=output,
+                stderr=output,
+                start_new_session=True,
+            )
+        try:
+            self.ready_line = await self._first_match(before)
+        except BaseException:
+            await self.kill()
+            raise
+
+    async def wait(self) -> int:
+        """Return its exit code when it has ended; `-9` means that signal 9 ended it."""
+        assert self._process is not None, "it was never started"
+        return await self._process.wait()
+
+    async def kill(self) -> None:
+        """End it with SIGKILL, as a crash would. Nothing if it does not run."""
+        if self._process is not None and self.pid is not None:
+            self._process.kill()
+            await self._process.wait()
+
+    async def stop(self) -> None:
+        """End it in order, within 5 s, else by force. Nothing if it does not run."""
+        if self._process is not None and self.pid is not None:
+            self._process.terminate()
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._process.wait(), STOP_PATIENCE)
+        await self.kill()
+
+    async def _first_match(self, start: int) -> str:
+        attempts = AsyncRetrying(
+            retry=retry_if_exception_type(_NotReady),
+            stop=stop_after_delay(READY_PATIENCE),
+            wait=wait_fixed(_POLL),
+            reraise=True,
+        )
+        try:
+            return await attempts(self._match, start)
+        except _NotReady:
+            raise self._failure(f"was not ready within {READY_PATIENCE:g} s", start) from None
+
+    async def _match(self, start: int) -> str:
+        has_ended = self.pid is None
+        if (found := self._ready.search(self._output(start))) is not None:
+            return found.group()
+        if has_ended:
+            raise self._failure(f"ended with exit code {await self.wait()}", start)
+        raise _NotReady
+
+    def _failure(self, what: str, start: int) -> ChildError:
+        lines = self._output(start).splitlines()[-_TAIL_LINES:]
+        return ChildError("\n".join([f"{self.name} {what}; the end of {self.log}:", *lines]))
+
+    def _output(self, start: int) -> str:
+        return self.log.read_bytes()[start:].decode(errors="replace")
+
+
+def worker(app: str, *, log: Path, environment: Mapping[str, str]) -> Child:
+    """A worker that serves `app`, given as module:attribute; not yet started."""
+    command = [sys.executable, "-m", "workers.worker", "--app", app]
+    return Child("the worker", command, ready="^ready$", log=log, environment=environment)
+
+
+def environment_for(address: str, environment: Mapping[str, str]) -> dict[str, str]:
+    """`environment`, in which Temporal's clients find the local server at `address` and no other setting."""
+    kept = {name: value for name, value in environment.items() if not name.startswith("TEMPORAL_")}
+    return kept | {"TEMPORAL_ADDRESS": address, "TEMPORAL_CONFIG_FILE": os.devnull}
