@@ -50,7 +50,7 @@ def build_worker(client: Client, app: App, settings: Settings) -> Worker:
     reader = EntryReader(client, blobs, EntryCache(settings.entry_cache_bytes))
     grace = timedelta(seconds=settings.shutdown_grace)
     models = ModelActivities(app, reader)
-    tools = ToolActivities(app.registry, client, blobs)
+    tools = ToolActivities(app.registry, client, blobs, grace)
     keeping = KeepingActivities(client, blobs, reader)
     adopting = AdoptActivities(client)
     return Worker(

@@ -14,7 +14,7 @@ from temporalio import workflow
 from temporalio.common import RawValue
 from temporalio.exceptions import ApplicationError
 
-from tarry.core.conversation import ConversationState, OpenRun, generation_id
+from tarry.core.conversation import ConversationInput, ConversationState, OpenRun, generation_id
 from tarry.core.inbox import Busy, Conflict, Full, Record, unpack, view
 from tarry.core.protocol import (
     ABORT,
@@ -29,7 +29,6 @@ from tarry.core.protocol import (
     SUBMISSION,
     SUBMIT,
     VIEW,
-    ConversationInput,
     ConversationView,
     EntriesQuery,
     FindSubmissionInput,
@@ -51,19 +50,18 @@ class Conversation:
     """Admits inputs, answers them one run after the other, and never ends by itself."""
 
     @workflow.init
-    def __init__(self, input: ConversationInput, carry: ConversationState | None = None) -> None:
-        self._state = carry or ConversationState(nonce=input.nonce or workflow.uuid4().hex[:12])
-        self._input = input
+    def __init__(self, input: ConversationInput) -> None:
+        self._state = input.carry or ConversationState(nonce=input.nonce or workflow.uuid4().hex[:12])
         self._stop = StopSwitch()
         self._admission = asyncio.Lock()
         self._must_turn_over = False
 
     @workflow.run
-    async def run(self, input: ConversationInput, carry: ConversationState | None = None) -> NoReturn:
-        """Serve until it is time to continue as new, with `carry`."""
+    async def run(self, input: ConversationInput) -> NoReturn:
+        """Serve until it is time to continue as new."""
         await supervise(self._body(), self._abort_all)
         await workflow.wait_condition(workflow.all_handlers_finished)
-        workflow.continue_as_new(args=[self._input, self._state])
+        workflow.continue_as_new(input.model_copy(update={"carry": self._state}))
 
     async def _body(self) -> None:
         """Answer inputs until it is time to continue as new."""

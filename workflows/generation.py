@@ -24,7 +24,6 @@ from tarry.core.protocol import (
     RETRY,
     VIEW,
     EntriesQuery,
-    GenerationInput,
     GenerationView,
     ModelAnswer,
     ModelFailure,
@@ -50,24 +49,23 @@ class Generation:
     """Answers one input; its end is always a result, also after a Stop."""
 
     @workflow.init
-    def __init__(self, input: GenerationInput, carry: machine.RunCarry | None = None) -> None:
+    def __init__(self, input: machine.GenerationInput) -> None:
         self._input = input
-        self._state = carry.state if carry else machine.RunState()
-        self._transcript = carry.transcript if carry else Transcript(start=input.start)
+        self._state = input.carry.state if input.carry else machine.RunState()
+        self._transcript = input.carry.transcript if input.carry else Transcript(start=input.start)
         self._phase = "model"
         self._model = ""
         self._stop = StopSwitch()
         self._holder = Holder(self._stop)
 
     @workflow.run
-    async def run(self, input: GenerationInput, carry: machine.RunCarry | None = None) -> RunResult:
-        """Answer the input; a long run continues as new with `carry`."""
+    async def run(self, input: machine.GenerationInput) -> RunResult:
+        """Answer the input; a long run continues as new."""
         result = await supervise(self._body(), self._stop.set)
         await workflow.wait_condition(workflow.all_handlers_finished)
         if result is None:
-            workflow.continue_as_new(
-                args=[self._input, machine.RunCarry(state=self._state, transcript=self._transcript)]
-            )
+            carry = machine.RunCarry(state=self._state, transcript=self._transcript)
+            workflow.continue_as_new(input.model_copy(update={"carry": carry}))
         return result
 
     async def _body(self) -> RunResult | None:

@@ -9,7 +9,13 @@ from __future__ import annotations
 import asyncio
 
 from temporalio import workflow
-from temporalio.exceptions import ActivityError, ChildWorkflowError, WorkflowAlreadyStartedError
+from temporalio.exceptions import (
+    ActivityError,
+    CancelledError,
+    ChildWorkflowError,
+    TerminatedError,
+    WorkflowAlreadyStartedError,
+)
 
 from tarry.core import results
 from tarry.core.messages import ToolMessage
@@ -18,12 +24,12 @@ from tarry.core.protocol import (
     TOOL_CALL,
     Adopted,
     AdoptInput,
-    GenerationInput,
     ResolvedCall,
     ToolCallInput,
     ToolOutcome,
     digest,
 )
+from tarry.core.run import GenerationInput
 from tarry.core.text import canonical_json
 from tarry.core.transcript import Draft, result_draft
 from workflows import options
@@ -59,14 +65,14 @@ class Round:
 
     async def _outcome(self, slot: int, call: ResolvedCall) -> ToolOutcome:
         if call.error is not None:
-            return results.refused(call.tool, call.error)
+            return results.refusal(call.error)
         if self._stop.is_set:
-            return results.aborted(call.tool, "")
+            return results.aborted(call.tool, started=False)
         task_id = f"{workflow.info().workflow_id}/t{self._turn}.{slot}"
         try:
             return await self._run(task_id, call)
         except ChildWorkflowError as error:
-            return results.lost(call.tool, str(error.cause or error))
+            return _ended_from_outside(call.tool, error)
 
     async def _run(self, task_id: str, call: ResolvedCall) -> ToolOutcome:
         """Start the call, or adopt the one that has its id; after a mismatch under the next id."""
@@ -80,7 +86,7 @@ class Round:
             if adopted.matches:
                 return ToolOutcome.model_validate(adopted.result)
             suffix = f"~{number}"
-        return results.lost(call.tool, "its id was used up by resets")
+        return results.lost(call.tool)
 
     async def _start(self, task_id: str, arguments: str, call: ResolvedCall) -> ToolOutcome:
         child = await workflow.start_child_workflow(
@@ -107,4 +113,11 @@ class Round:
                 )
             )
         except ActivityError:
-            return Adopted(matches=True, result=results.aborted("the adopted call", "").model_dump(mode="json"))
+            return Adopted(matches=True, result=results.lost(task_id).model_dump(mode="json"))
+
+
+def _ended_from_outside(tool: str, error: ChildWorkflowError) -> ToolOutcome:
+    """A call that was terminated is a Stop by force; anything else is a fault of ours."""
+    if isinstance(error.cause, TerminatedError | CancelledError):
+        return results.aborted(tool)
+    return results.lost(tool)

@@ -12,12 +12,12 @@ from tarry.core.protocol import (
     SALVAGE,
     Adopted,
     AdoptInput,
-    GenerationInput,
     RunResult,
     Salvaged,
     SalvageInput,
     digest,
 )
+from tarry.core.run import GenerationInput
 from tarry.core.text import canonical_json
 from workflows import options
 from workflows.supervise import StopSwitch

@@ -144,7 +144,7 @@ class ToolCall:
             case machine.Interrupt():
                 return results.interrupted(tool, command.output)
             case machine.Abort():
-                return results.aborted(tool, "")
+                return results.aborted(tool, started=False)
             case machine.Unavailable():
                 return results.unavailable(tool)
             case _:

@@ -1,0 +1,1 @@
+"""The rules, pure: stdlib and pydantic only; clock, ids and randomness come in as arguments."""

@@ -84,6 +84,7 @@ class ConversationState(BaseModel):
         self.refusals = [*self.refusals, why[:REFUSAL_LIMIT]][-REFUSALS:]
 
     def view(self, conversation_id: str) -> ConversationView:
+        """The conversation as a query answers it."""
         return ConversationView(
             conversation_id=conversation_id,
             nonce=self.nonce,
@@ -95,3 +96,10 @@ class ConversationState(BaseModel):
             usage=self.usage,
             refusals=tuple(self.refusals),
         )
+
+
+class ConversationInput(Frozen):
+    """`nonce` is drawn by whoever starts the conversation, so that a reset keeps it (spec §1.2)."""
+
+    nonce: str = ""
+    carry: ConversationState | None = None

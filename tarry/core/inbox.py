@@ -66,6 +66,7 @@ class Queued(Frozen):
     settings: RunSettings
 
     def size(self) -> int:
+        """Bytes it counts for in the inbox."""
         return len(self.content.encode())
 
 
@@ -142,6 +143,7 @@ class Inbox(BaseModel):
 
     @property
     def wants_archiving(self) -> bool:
+        """Whether enough is settled for the oldest records to move on."""
         return len(self.settled) > RECENT
 
     def oldest_settled(self) -> dict[str, str]:

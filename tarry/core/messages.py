@@ -16,7 +16,7 @@ StopReason = Literal["stop", "tool_use", "length", "refusal", "aborted"]
 class Frozen(BaseModel):
     """An immutable value. Unknown fields are ignored, so that older code reads newer data."""
 
-    model_config = ConfigDict(frozen=True)
+    model_config = ConfigDict(frozen=True, allow_inf_nan=False)
 
 
 class UserMessage(Frozen):

@@ -102,12 +102,6 @@ class SubmissionView(Frozen):
     detail: str = ""
 
 
-class ConversationInput(Frozen):
-    """`nonce` is drawn by whoever starts the conversation, so that a reset keeps it (spec §1.2)."""
-
-    nonce: str = ""
-
-
 class SubmissionLookup(Frozen):
     """A submission; or None, and the archives in which it may be, newest first."""
 
@@ -116,6 +110,8 @@ class SubmissionLookup(Frozen):
 
 
 class EntriesQuery(Frozen):
+    """Ask for the newest entries before `upto`, at most `max_bytes` of them."""
+
     upto: Position
     max_bytes: int = SLICE_BYTES
 
@@ -136,16 +132,9 @@ class ConversationView(Frozen):
     )
 
 
-class GenerationInput(Frozen):
-    """`start` is the place in the conversation after the input this run answers."""
-
-    conversation_id: str
-    run: int
-    start: Position
-    settings: RunSettings
-
-
 class GenerationView(Frozen):
+    """Where a run stands; `held` says why it waits for a retry."""
+
     generation_id: str
     conversation_id: str
     start: Position
@@ -228,6 +217,8 @@ class ModelAnswer(RootModel[ModelTurn | ModelFailure]):
 
 
 class ToolCallInput(Frozen):
+    """One call to run, with the settings its run is pinned to."""
+
     conversation_id: str
     generation_id: str
     call: ResolvedCall
@@ -287,6 +278,8 @@ class Progress(Frozen):
 
 
 class MemoInput(Frozen):
+    """A memo of one run of a tool: first writer wins."""
+
     key: str
     value: Any
     run: int
@@ -330,6 +323,8 @@ class SalvageInput(Frozen):
 
 
 class Salvaged(Frozen):
+    """What could be kept of a lost run."""
+
     pages: tuple[PageRef, ...] = ()
     entries: tuple[Entry, ...] = ()
 

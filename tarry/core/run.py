@@ -11,9 +11,9 @@ from typing import assert_never
 
 from pydantic import BaseModel
 
-from tarry.core.messages import AssistantMessage, Usage
+from tarry.core.messages import AssistantMessage, Frozen, Usage
 from tarry.core.protocol import ModelFailure, ModelTurn, ResolvedCall, RunSettings, RunStatus, UnansweredReason
-from tarry.core.transcript import Transcript
+from tarry.core.transcript import Position, Transcript
 
 EMPTY_LIMIT = 2
 """How often an empty answer is asked again."""
@@ -35,13 +35,34 @@ class RunState(BaseModel):
     usage: Usage = Usage()
 
 
+class RunCarry(BaseModel):
+    """What a long run takes over a turn of its workflow run."""
+
+    state: RunState
+    transcript: Transcript
+
+
+class GenerationInput(Frozen):
+    """`start` is the place in the conversation after the input this run answers."""
+
+    conversation_id: str
+    run: int
+    start: Position
+    settings: RunSettings
+    carry: RunCarry | None = None
+
+
 @dataclass(frozen=True)
 class Responded:
+    """The model answered."""
+
     turn: ModelTurn
 
 
 @dataclass(frozen=True)
 class Failed:
+    """The request brought no response."""
+
     failure: ModelFailure
 
 
@@ -81,7 +102,7 @@ Event = Responded | Failed | WorkerLost | WorkerStopped | RoundEnded | Released 
 
 @dataclass(frozen=True)
 class RequestModel:
-    pass
+    """Send the next request."""
 
 
 @dataclass(frozen=True)
@@ -94,6 +115,8 @@ class Pause:
 
 @dataclass(frozen=True)
 class RunCalls:
+    """Run one round of tool calls."""
+
     calls: tuple[ResolvedCall, ...]
 
 
@@ -106,6 +129,8 @@ class Hold:
 
 @dataclass(frozen=True)
 class Finish:
+    """End the run."""
+
     status: RunStatus
     reason: UnansweredReason = ""
     detail: str = ""
@@ -204,10 +229,3 @@ def _next_turn(state: RunState, settings: RunSettings) -> Step:
 
 def _aborted(partial: str) -> AssistantMessage | None:
     return AssistantMessage(text=partial, stop="aborted") if partial else None
-
-
-class RunCarry(BaseModel):
-    """What a long run takes over a turn of its workflow run."""
-
-    state: RunState
-    transcript: Transcript

@@ -19,14 +19,22 @@ MAX_MODEL_LINES = 2_000
 MAX_DEPTH = 100
 """Levels of lists and objects in JSON data. Far below what any parser on the way gives up at."""
 
+REPLACEMENT = "\ufffd"
+
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_PAIR = re.compile("[\ud800-\udbff][\udc00-\udfff]")
 _CONTROLS = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
 
 
 def clean_text(text: str) -> str:
     """Return `text` with each lone surrogate replaced by U+FFFD; a valid pair becomes one character."""
-    if text.isascii():
+    if text.isascii() or not _SURROGATE.search(text):
         return text
-    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return _SURROGATE.sub(REPLACEMENT, _PAIR.sub(_join, text))
+
+
+def _join(pair: re.Match[str]) -> str:
+    return pair[0].encode("utf-16-le", "surrogatepass").decode("utf-16-le")
 
 
 def clean_json(value: Any) -> Any:

@@ -84,6 +84,8 @@ class Reconcile:
 
 @dataclass(frozen=True)
 class Hold:
+    """Do nothing until somebody asks to retry."""
+
     why: str
 
 
@@ -101,6 +103,8 @@ class Abort:
 
 @dataclass(frozen=True)
 class Settle:
+    """End with what the tool, or its reconcile hook, gave."""
+
     outcome: ToolOutcome
 
 

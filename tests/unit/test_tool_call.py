@@ -1,0 +1,88 @@
+"""The tool call machine: the replay rule and the fence (spec §4.3, §4.4, §4.6)."""
+
+from __future__ import annotations
+
+import pytest
+
+from tarry.core.protocol import ResolvedCall, ToolOutcome
+from tarry.core.tool_call import (
+    Abort,
+    Aborted,
+    CallState,
+    Execute,
+    Hold,
+    Interrupt,
+    Ran,
+    Reconcile,
+    Reconciled,
+    Released,
+    Settle,
+    Unavailable,
+    WorkerLost,
+    WorkerStopped,
+    advance,
+    announce,
+    is_stale,
+)
+
+UNSAFE = ResolvedCall(call_id="c", tool="pay")
+SAFE = UNSAFE.model_copy(update={"replay": "safe"})
+ASKS = UNSAFE.model_copy(update={"reconciles": True})
+DONE = ToolOutcome(text="paid")
+NOT_HERE = ToolOutcome(text="", code="not_here")
+
+
+def test_a_result_settles_the_call() -> None:
+    assert advance(CallState(), Ran(DONE), UNSAFE) == Settle(DONE)
+
+
+@pytest.mark.parametrize("event", [WorkerLost("half"), WorkerStopped("half")])
+def test_an_unsafe_tool_that_was_cut_off_is_interrupted_and_never_run_again(event: WorkerLost | WorkerStopped) -> None:
+    state = CallState()
+    assert advance(state, event, UNSAFE) == Interrupt("half")
+    assert state == CallState()
+
+
+@pytest.mark.parametrize("event", [WorkerLost("half"), WorkerStopped("half")])
+def test_an_unsafe_tool_with_a_reconcile_hook_is_asked_first(event: WorkerLost | WorkerStopped) -> None:
+    assert advance(CallState(), event, ASKS) == Reconcile("half")
+    assert advance(CallState(), Reconciled(DONE, "half"), ASKS) == Settle(DONE)
+    assert advance(CallState(), Reconciled(None, "half"), ASKS) == Interrupt("half")
+
+
+def test_a_safe_tool_whose_attempts_are_used_up_is_held_until_a_retry() -> None:
+    state = CallState()
+    assert advance(state, WorkerLost(""), SAFE) == Hold("every attempt at this tool lost its worker")
+    assert advance(state, Released(), SAFE) == Execute()
+    assert state == CallState(run=2)
+
+
+def test_a_safe_tool_reruns_uncounted_after_a_clean_stop() -> None:
+    state = CallState(run=1, attempt=3)
+    assert advance(state, WorkerStopped(""), SAFE) == Execute()
+    assert state == CallState(run=2, attempt=1)
+
+
+def test_a_tool_that_no_worker_has_is_looked_for_five_times_in_thirty_seconds() -> None:
+    state = CallState()
+    commands = [advance(state, Ran(NOT_HERE), UNSAFE) for _ in range(6)]
+    assert commands == [Execute(pause=6.0)] * 5 + [Unavailable()]
+
+
+def test_a_stop_before_the_code_runs_settles_as_aborted() -> None:
+    assert advance(CallState(), Aborted(), UNSAFE) == Abort()
+
+
+@pytest.mark.parametrize(
+    ("run", "attempt", "stale"), [(2, 2, False), (2, 3, False), (3, 1, False), (2, 1, True), (1, 9, True)]
+)
+def test_only_what_is_older_than_the_newest_announcement_is_stale(run: int, attempt: int, stale: bool) -> None:
+    assert is_stale(CallState(run=2, attempt=2), run, attempt) is stale
+
+
+def test_an_announcement_fences_off_earlier_attempts_and_a_stale_one_changes_nothing() -> None:
+    state = CallState()
+    assert announce(state, 1, 2)
+    assert state == CallState(run=1, attempt=2)
+    assert not announce(state, 1, 1)
+    assert state == CallState(run=1, attempt=2)
