@@ -1,0 +1,40 @@
+"""Durable agents on Temporal that wait for the world: what an application imports."""
+
+from tarry.app import App, Extension, Registry
+from tarry.client import (
+    Conversation,
+    ConversationBusy,
+    Harness,
+    InboxFull,
+    NoSuchConversation,
+    NotHeld,
+    RequestConflict,
+    Submission,
+    SubmissionRefused,
+    TarryError,
+    WorkItem,
+)
+from tarry.tools import RetryTool, StaleRun, Tool, ToolApi, ToolResult, tool
+
+__all__ = [
+    "App",
+    "Conversation",
+    "ConversationBusy",
+    "Extension",
+    "Harness",
+    "InboxFull",
+    "NoSuchConversation",
+    "NotHeld",
+    "Registry",
+    "RequestConflict",
+    "RetryTool",
+    "StaleRun",
+    "Submission",
+    "SubmissionRefused",
+    "TarryError",
+    "Tool",
+    "ToolApi",
+    "ToolResult",
+    "WorkItem",
+    "tool",
+]
