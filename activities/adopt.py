@@ -33,10 +33,12 @@ class AdoptActivities:
         try:
             result = await handle.result()
         except asyncio.CancelledError:
+            if activity.is_worker_shutdown():
+                raise
             await handle.cancel()
             result = await handle.result()
         except WorkflowFailureError:
-            result, matches = None, False
+            result = None
         finally:
             beat.cancel()
         return Adopted(matches=matches, result=result if matches else None)

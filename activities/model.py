@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 from temporalio import activity
 from temporalio.exceptions import ApplicationError
+from temporalio.service import RPCError
 
 from activities.heartbeat import Heartbeat
 from tarry.app import App
@@ -32,6 +33,10 @@ from tarry.entries import EntryReader
 from tarry.models import ModelError, ModelRequest, ModelResponse
 
 
+PROGRESS_CHARACTERS = 16 * 1024
+"""How much of a long answer a heartbeat carries: all of it would be sent again several times a second."""
+
+
 class ModelActivities:
     """Sends the requests of every conversation this worker serves."""
 
@@ -45,7 +50,7 @@ class ModelActivities:
     async def request(self, input: ModelRequestInput) -> ModelAnswer:
         """The model's answer, or why there is none. A Stop gives the part that had streamed."""
         streamed: list[str] = []
-        async with Heartbeat(lambda: Progress(text=clean_text("".join(streamed)))) as heartbeat:
+        async with Heartbeat(lambda: _progress(streamed)) as heartbeat:
 
             def on_text(piece: str) -> None:
                 streamed.append(piece)
@@ -55,8 +60,15 @@ class ModelActivities:
                 response = await self._respond(input, on_text)
             except ModelError as error:
                 return ModelAnswer(self._failure(error, "".join(streamed)))
+            except RPCError as error:
+                return ModelAnswer(
+                    self._failure(ModelError(f"the transcript is out of reach: {error}", "retryable"), "")
+                )
             except asyncio.CancelledError:
                 return ModelAnswer(self._cut_off("".join(streamed)))
+            except Exception as error:  # a model is application code and may raise anything
+                activity.logger.exception("the model raised")
+                return ModelAnswer(self._failure(ModelError(f"{type(error).__name__}: {error}", "permanent"), ""))
         return ModelAnswer(self._turn(response))
 
     async def _respond(self, input: ModelRequestInput, on_text: Callable[[str], None]) -> ModelResponse:
@@ -91,9 +103,16 @@ class ModelActivities:
     def _cut_off(self, streamed: str) -> ModelFailure:
         """A Stop ends the request; a worker that shuts down gives it back, uncounted (spec §4.4)."""
         if activity.is_worker_shutdown():
-            progress = Progress(text=clean_text(streamed))
-            raise ApplicationError("the worker shut down", progress, type=WORKER_SHUTDOWN, non_retryable=True)
+            raise ApplicationError(
+                "the worker shut down", _progress([streamed]), type=WORKER_SHUTDOWN, non_retryable=True
+            )
         return ModelFailure(error="aborted", text="stopped", partial=clean_text(streamed), model=self._app.model.name)
+
+
+def _progress(streamed: list[str]) -> Progress:
+    text = clean_text("".join(streamed))
+    offset = max(0, len(text) - PROGRESS_CHARACTERS)
+    return Progress(text=text[offset:], offset=offset)
 
 
 def _clean(message: AssistantMessage) -> AssistantMessage:

@@ -69,4 +69,5 @@ class App:
 
     @property
     def registry(self) -> Registry:
+        """The extensions, installed in order."""
         return Registry(self.extensions)

@@ -9,14 +9,24 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Iterable
 from datetime import timedelta
+from typing import TypeVar
 
 from temporalio.client import Client
 from temporalio.service import RPCError
-from tenacity import AsyncRetrying, retry_if_exception_type, stop_after_attempt, wait_fixed
+from tenacity import (
+    AsyncRetrying,
+    retry_if_exception_type,
+    stop_after_attempt,
+    stop_after_delay,
+    wait_exponential,
+    wait_fixed,
+)
 
 from tarry.core.protocol import ENTRIES, EntriesQuery
 from tarry.core.transcript import Entry, Page, PageRef, Position, Slice
-from tarry.store import BlobStore
+from tarry.store import BlobStore, StoreError
+
+T = TypeVar("T")
 
 QUERY_TIMEOUT = timedelta(seconds=3)
 QUERY_ATTEMPTS = 5
@@ -31,6 +41,7 @@ class EntryCache:
         self._entries: OrderedDict[str, tuple[Entry, int]] = OrderedDict()
 
     def get(self, chain: str) -> Entry | None:
+        """The entry with that chain, which then counts as used."""
         found = self._entries.get(chain)
         if found is None:
             return None
@@ -38,6 +49,7 @@ class EntryCache:
         return found[0]
 
     def add(self, entries: Iterable[Entry]) -> None:
+        """Keep entries, dropping the ones unused for longest when there are too many bytes."""
         for entry in entries:
             if entry.chain not in self._entries:
                 size = entry.size()
@@ -50,10 +62,14 @@ class EntryCache:
 class EntryReader:
     """Reads entries that workflows own."""
 
-    def __init__(self, client: Client, blobs: BlobStore, cache: EntryCache) -> None:
+    def __init__(
+        self, client: Client, blobs: BlobStore, cache: EntryCache, *, patience: timedelta = timedelta(0)
+    ) -> None:
+        """`patience` is how long a store that is out of reach is tried again."""
         self._client = client
         self._blobs = blobs
         self._cache = cache
+        self._patience = patience
 
     async def context(
         self, conversation_id: str, generation_id: str, run_start: Position, cutoff: Position
@@ -81,12 +97,22 @@ class EntryReader:
 
     async def page(self, page: PageRef) -> tuple[Entry, ...]:
         """The entries of a sealed page."""
-        return (await self._blobs.get(page.ref, Page)).entries
+        return (await self._blob(page.ref, Page)).entries
+
+    async def _blob(self, ref: str, as_type: type[T]) -> T:
+        attempts = AsyncRetrying(
+            stop=stop_after_delay(self._patience),
+            wait=wait_exponential(multiplier=0.2, max=5),
+            retry=retry_if_exception_type(StoreError),
+            reraise=True,
+        )
+        value: T = await attempts(self._blobs.get, ref, as_type)
+        return value
 
     async def archived(self, archive: tuple[str, ...], key: str) -> str | None:
         """The packed record of a settled submission, looked for in the archives given (spec §7.1)."""
         for ref in archive:
-            records = await self._blobs.get(ref, dict[str, str])
+            records = await self._blob(ref, dict[str, str])
             if key in records:
                 return records[key]
         return None

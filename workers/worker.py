@@ -41,16 +41,19 @@ PASSED_THROUGH = ("signals", "tarry", "pydantic", "pydantic_core", "httpx", "ope
 STICKY_TIMEOUT = timedelta(seconds=1)
 """After a worker is killed, its cached workflows move to another one in this time, not in ten seconds."""
 
+STORE_PATIENCE = timedelta(minutes=2)
+"""How long an activity that needs a blob waits for a store that is out of reach."""
+
 HEARTBEAT_THROTTLE = timedelta(milliseconds=200)
 
 
 def build_worker(client: Client, app: App, settings: Settings) -> Worker:
     """A worker for `app`, not yet running."""
     blobs = BlobStore(client.data_converter)
-    reader = EntryReader(client, blobs, EntryCache(settings.entry_cache_bytes))
+    reader = EntryReader(client, blobs, EntryCache(settings.entry_cache_bytes), patience=STORE_PATIENCE)
     grace = timedelta(seconds=settings.shutdown_grace)
     models = ModelActivities(app, reader)
-    tools = ToolActivities(app.registry, client, blobs, grace)
+    tools = ToolActivities(app.registry, client, blobs)
     keeping = KeepingActivities(client, blobs, reader)
     adopting = AdoptActivities(client)
     return Worker(

@@ -15,7 +15,7 @@ from temporalio.common import RawValue
 from temporalio.exceptions import ApplicationError
 
 from tarry.core.conversation import ConversationInput, ConversationState, OpenRun, generation_id
-from tarry.core.inbox import Busy, Conflict, Full, Record, unpack, view
+from tarry.core.inbox import Busy, Conflict, Full, Record, TooLarge, unpack, view
 from tarry.core.protocol import (
     ABORT,
     BUSY,
@@ -60,7 +60,6 @@ class Conversation:
     async def run(self, input: ConversationInput) -> NoReturn:
         """Serve until it is time to continue as new."""
         await supervise(self._body(), self._abort_all)
-        await workflow.wait_condition(workflow.all_handlers_finished)
         workflow.continue_as_new(input.model_copy(update={"carry": self._state}))
 
     async def _body(self) -> None:
@@ -133,6 +132,8 @@ class Conversation:
             raise ApplicationError(str(error), type=BUSY) from error
         except Full as error:
             raise ApplicationError(str(error), type=INBOX_FULL) from error
+        except TooLarge as error:
+            raise ApplicationError(str(error), type=INVALID) from error
 
     async def _find(self, request_id: str) -> Record | None:
         """The record of a request id, wherever it is kept by now."""

@@ -7,7 +7,6 @@ a round, when nothing is open. What to do next is decided by `tarry.core.run`.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import timedelta
 
 from temporalio import workflow
 from temporalio.common import RawValue
@@ -62,7 +61,6 @@ class Generation:
     async def run(self, input: machine.GenerationInput) -> RunResult:
         """Answer the input; a long run continues as new."""
         result = await supervise(self._body(), self._stop.set)
-        await workflow.wait_condition(workflow.all_handlers_finished)
         if result is None:
             carry = machine.RunCarry(state=self._state, transcript=self._transcript)
             workflow.continue_as_new(input.model_copy(update={"carry": carry}))
@@ -94,9 +92,7 @@ class Generation:
                 return machine.Released() if await self._holder.hold(command.why) else machine.Aborted()
             case machine.Pause():
                 self._phase = "retry"
-                await workflow.wait_condition(
-                    lambda: self._stop.is_set, timeout=timedelta(seconds=command.seconds), timeout_summary=command.why
-                )
+                await self._stop.pause(command.seconds, command.why)
         return await self._request()
 
     async def _request(self) -> machine.Event:

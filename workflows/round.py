@@ -84,7 +84,7 @@ class Round:
             except WorkflowAlreadyStartedError:
                 adopted = await self._adopt(task_id + suffix, arguments)
             if adopted.matches:
-                return ToolOutcome.model_validate(adopted.result)
+                return _adopted_outcome(call.tool, adopted)
             suffix = f"~{number}"
         return results.lost(call.tool)
 
@@ -113,7 +113,12 @@ class Round:
                 )
             )
         except ActivityError:
-            return Adopted(matches=True, result=results.lost(task_id).model_dump(mode="json"))
+            return Adopted(matches=True)
+
+
+def _adopted_outcome(tool: str, adopted: Adopted) -> ToolOutcome:
+    """An adopted call that left no result is not run again: its effect may have happened."""
+    return results.lost(tool) if adopted.result is None else ToolOutcome.model_validate(adopted.result)
 
 
 def _ended_from_outside(tool: str, error: ChildWorkflowError) -> ToolOutcome:

@@ -7,21 +7,24 @@ call of `on_stop`, and lets the body end by itself, with a result.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Awaitable, Callable
+from datetime import timedelta
 from typing import Any, TypeVar
 
 from temporalio import workflow
 from temporalio.exceptions import ActivityError, ApplicationError, TimeoutError
 
 from tarry.core.protocol import WORKER_SHUTDOWN, Progress
+from tarry.core.text import bound_text
 from workflows.attributes import STATE
 
 T = TypeVar("T")
 
 
 async def supervise(body: Awaitable[T], on_stop: Callable[[], None]) -> T:
-    """Run `body` to its end; a cancellation of the workflow calls `on_stop` and waits on."""
-    task = asyncio.ensure_future(body)
+    """Run `body` and every handler to their end; a cancellation of the workflow calls `on_stop` and waits on."""
+    task = asyncio.ensure_future(_with_handlers(body))
     while True:
         try:
             return await asyncio.shield(task)
@@ -29,6 +32,12 @@ async def supervise(body: Awaitable[T], on_stop: Callable[[], None]) -> T:
             if task.cancelled():
                 raise
             on_stop()
+
+
+async def _with_handlers(body: Awaitable[T]) -> T:
+    result = await body
+    await workflow.wait_condition(workflow.all_handlers_finished)
+    return result
 
 
 class StopSwitch:
@@ -55,6 +64,16 @@ class StopSwitch:
             return await work
         finally:
             self._open.remove(work)
+
+    async def pause(self, seconds: float, why: str) -> None:
+        """Wait durably; a Stop ends it early."""
+        # Which exception comes out says nothing: a late event and the timer may arrive together.
+        with contextlib.suppress(asyncio.TimeoutError):
+            await workflow.wait_condition(
+                lambda: self.is_set,
+                timeout=timedelta(seconds=seconds),
+                timeout_summary=bound_text(why, max_bytes=200).text,
+            )
 
 
 class Holder:

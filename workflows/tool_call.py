@@ -56,7 +56,6 @@ class ToolCall:
     async def run(self, input: ToolCallInput) -> ToolOutcome:
         """Run the call to its one outcome."""
         outcome = await supervise(self._body(), self._stop.set)
-        await workflow.wait_condition(workflow.all_handlers_finished)
         elapsed = workflow.now() - workflow.info().workflow_start_time
         facts = outcome.facts.model_copy(
             update={
@@ -84,7 +83,7 @@ class ToolCall:
 
     async def _execute(self, pause: float) -> machine.Event:
         if pause:
-            await workflow.wait_condition(lambda: self._stop.is_set, timeout=timedelta(seconds=pause))
+            await self._stop.pause(pause, "no worker has the tool; looking again")
         if self._stop.is_set:
             return machine.Aborted()
         try:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import secrets
 import uuid
 from datetime import timedelta
+from typing import Any
 
 from temporalio.client import (
     Client,
     WithStartWorkflowOperation,
-    WorkflowHandle,
     WorkflowUpdateFailedError,
     WorkflowUpdateRPCTimeoutOrCancelledError,
 )
@@ -24,13 +24,13 @@ from temporalio.service import RPCError, RPCStatusCode
 
 from tarry.client.errors import NoSuchConversation, translate
 from tarry.client.submission import Submission
+from tarry.core.conversation import ConversationInput
 from tarry.core.protocol import (
     ABORT,
     CONVERSATION,
     DUPLICATE,
     SUBMIT,
     VIEW,
-    ConversationInput,
     ConversationView,
     GenerationView,
     SubmissionView,
@@ -84,7 +84,7 @@ class Conversation:
         return Submission(self._client, self._reader, self.id, request_id, view)
 
     async def _update_with_start(self, input: SubmitInput) -> SubmissionView:
-        start = WithStartWorkflowOperation(
+        start: WithStartWorkflowOperation[Any, Any] = WithStartWorkflowOperation(
             CONVERSATION,
             ConversationInput(nonce=secrets.token_hex(6)),
             id=self.id,
@@ -93,7 +93,7 @@ class Conversation:
             search_attributes=self._attributes(),
         )
         try:
-            return await self._client.execute_update_with_start_workflow(
+            view: SubmissionView = await self._client.execute_update_with_start_workflow(
                 SUBMIT,
                 input,
                 start_workflow_operation=start,
@@ -104,6 +104,7 @@ class Conversation:
             if isinstance(error.cause, ApplicationError) and error.cause.type == DUPLICATE:
                 return SubmissionView.model_validate(error.cause.details[0])
             raise translate(error.cause) or error from error
+        return view
 
     async def _signal_with_start(self, input: SubmitInput) -> None:
         """The road that needs no worker: the server keeps the input until one comes."""
@@ -131,15 +132,14 @@ class Conversation:
         Raises:
             NoSuchConversation: nothing with that id.
         """
-        return await self._handle_query(self._client.get_workflow_handle(self.id))
-
-    async def _handle_query(self, handle: WorkflowHandle[object, object]) -> ConversationView:
+        handle = self._client.get_workflow_handle(self.id)
         try:
-            return await handle.query(VIEW, result_type=ConversationView)
+            view: ConversationView = await handle.query(VIEW, result_type=ConversationView)
         except RPCError as error:
             if error.status == RPCStatusCode.NOT_FOUND:
                 raise NoSuchConversation(f"there is no conversation {self.id}") from error
             raise
+        return view
 
     async def transcript(self) -> list[Entry]:
         """Every entry, oldest first, those of the open run included. Needs a worker.

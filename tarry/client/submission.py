@@ -10,7 +10,7 @@ from temporalio.service import RPCError, RPCStatusCode
 from tenacity import AsyncRetrying, retry_if_exception_type, wait_exponential
 
 from tarry.client.errors import NoSuchConversation, SubmissionRefused
-from tarry.core.inbox import unpack, view
+from tarry.core import inbox
 from tarry.core.messages import AssistantMessage
 from tarry.core.protocol import (
     SUBMISSION,
@@ -54,7 +54,7 @@ class Submission:
         attempts = AsyncRetrying(
             wait=wait_exponential(multiplier=0.1, max=2), retry=retry_if_exception_type(_NoWorker), reraise=True
         )
-        lookup = await attempts(self._look_up)
+        lookup: SubmissionLookup = await attempts(self._look_up)
         found = lookup.submission or await self._archived(lookup.archive)
         if found is None:
             raise SubmissionRefused(await self._refusal())
@@ -81,17 +81,18 @@ class Submission:
     async def _look_up(self) -> SubmissionLookup:
         handle = self._client.get_workflow_handle(self.conversation_id)
         try:
-            return await handle.query(
+            lookup: SubmissionLookup = await handle.query(
                 SUBMISSION, self.request_id, result_type=SubmissionLookup, rpc_timeout=QUERY_TIMEOUT
             )
         except RPCError as error:
             if error.status == RPCStatusCode.NOT_FOUND:
                 raise NoSuchConversation(f"there is no conversation {self.conversation_id}") from error
             raise _NoWorker from error
+        return lookup
 
     async def _archived(self, archive: tuple[str, ...]) -> SubmissionView | None:
         packed = await self._reader.archived(archive, digest(self.request_id))
-        return view(unpack(self.request_id, packed), "") if packed is not None else None
+        return inbox.view(inbox.unpack(self.request_id, packed), "") if packed is not None else None
 
     async def _refusal(self) -> str:
         state = await self._conversation()
@@ -103,7 +104,8 @@ class Submission:
 
     async def _conversation(self) -> ConversationView:
         handle = self._client.get_workflow_handle(self.conversation_id)
-        return await handle.query(VIEW, result_type=ConversationView)
+        view: ConversationView = await handle.query(VIEW, result_type=ConversationView)
+        return view
 
     async def _run_ended(self, generation_id: str | None) -> None:
         """The history's long poll: returns when the run closes, costs no event (spec §7.5)."""

@@ -24,6 +24,7 @@ from tarry.core.protocol import (
 
 MAX_ITEMS = 1_000
 MAX_BYTES = 1024 * 1024
+MAX_CONTENT = 512 * 1024
 RECENT = 256
 ARCHIVE_BATCH = 128
 DETAIL_LIMIT = 500
@@ -42,6 +43,10 @@ class Busy(Exception):
 
 class Full(Exception):
     """The inbox holds as much as it may."""
+
+
+class TooLarge(Exception):
+    """A single input larger than any may be."""
 
 
 class Record(Frozen):
@@ -92,6 +97,7 @@ class Inbox(BaseModel):
             Conflict: the request id was used for other content.
             Busy: `when_busy` is `reject` and a run is open or queued.
             Full: too many items, or too many bytes.
+            TooLarge: the content alone is over 512 KiB.
         """
         if known is not None:
             if known.content != digest(submit.content):
@@ -101,8 +107,11 @@ class Inbox(BaseModel):
             raise Busy("the conversation is busy")
         if len(self.queue) >= MAX_ITEMS:
             raise Full(f"the inbox holds {MAX_ITEMS} inputs; wait until some are answered")
-        size = sum(item.size() for item in self.queue) + len(submit.content.encode())
-        if self.queue and size > MAX_BYTES:
+        own = len(submit.content.encode())
+        if own > MAX_CONTENT:
+            raise TooLarge(f"the input has {own} bytes, {MAX_CONTENT} are allowed; put it into a file and name that")
+        size = sum(item.size() for item in self.queue) + own
+        if size > MAX_BYTES:
             raise Full(f"the inbox would hold {size} bytes, {MAX_BYTES} are allowed; wait until some are answered")
         return None
 

@@ -271,9 +271,13 @@ class Reconciliation(Frozen):
 
 
 class Progress(Frozen):
-    """Heartbeat details of a running tool or model request: what it published so far."""
+    """Heartbeat details of a running tool or model request: what it published so far.
+
+    Of a long text the tail; `offset` is how many characters came before it.
+    """
 
     text: str = ""
+    offset: int = 0
     attempt: int = 1
 
 
@@ -309,7 +313,7 @@ class AdoptInput(Frozen):
 
 
 class Adopted(Frozen):
-    """The child's end: `result` is what it returned as JSON data; `matches` is whether its arguments were equal."""
+    """The child's end. `matches`: its arguments were equal; `result`: what it returned, None when it left nothing."""
 
     matches: bool
     result: Any = None

@@ -8,7 +8,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tarry.core.inbox import ARCHIVE_BATCH, MAX_BYTES, MAX_ITEMS, Busy, Conflict, Full, Inbox, Record, pack, unpack
+from tarry.core.inbox import (
+    ARCHIVE_BATCH,
+    MAX_BYTES,
+    MAX_CONTENT,
+    MAX_ITEMS,
+    Busy,
+    Conflict,
+    Full,
+    Inbox,
+    Record,
+    TooLarge,
+    pack,
+    unpack,
+)
 from tarry.core.protocol import SubmitInput, digest
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -22,6 +35,13 @@ def admitted(*request_ids: str) -> Inbox:
     inbox = Inbox()
     for request_id in request_ids:
         inbox.admit(submit(request_id), NOW)
+    return inbox
+
+
+def filled() -> Inbox:
+    inbox = Inbox()
+    for name in ("a", "b"):
+        inbox.admit(submit(name, "x" * (MAX_BYTES // 2)), NOW)
     return inbox
 
 
@@ -66,11 +86,13 @@ def test_a_full_inbox_refuses_by_count_and_by_bytes() -> None:
     with pytest.raises(Full, match="1000 inputs"):
         admitted(*map(str, range(MAX_ITEMS))).check(submit("one more"), busy=True, known=None)
     with pytest.raises(Full, match="bytes"):
-        admitted("a").check(submit("big", "x" * MAX_BYTES), busy=True, known=None)
+        filled().check(submit("big", "x" * MAX_CONTENT), busy=True, known=None)
 
 
-def test_one_large_input_is_admitted_to_an_empty_inbox() -> None:
-    assert Inbox().check(submit("big", "x" * (MAX_BYTES + 1)), busy=True, known=None) is None
+def test_an_input_over_half_a_mebibyte_is_refused() -> None:
+    assert Inbox().check(submit("big", "x" * MAX_CONTENT), busy=True, known=None) is None
+    with pytest.raises(TooLarge, match="524288 are allowed"):
+        Inbox().check(submit("big", "x" * (MAX_CONTENT + 1)), busy=True, known=None)
 
 
 def test_withdrawn_inputs_end_as_aborted_and_stay_known() -> None:
