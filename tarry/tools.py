@@ -44,6 +44,10 @@ class StaleRun(Exception):
     """This run of the tool was given up (its worker was taken for dead, or the call ended): stop working."""
 
 
+class TaskFull(Exception):
+    """A value is too large, or what the call already holds leaves no room for it; nothing was stored."""
+
+
 class ToolApi(Protocol):
     """What a running tool may use. Declare a parameter named `api` to receive it.
 

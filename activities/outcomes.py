@@ -1,0 +1,119 @@
+"""From what a tool returned to an outcome that fits into history, large text by reference.
+
+Whatever happens to the store, the tool ran and its result is told: it is never run again because of
+how large or how odd that result is (spec §4.5, §4.11).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from typing import Any
+
+from temporalio import activity
+from temporalio.client import Client
+
+from activities.output import Output
+from activities.runner import ToolThread, undisturbed
+from tarry.connect import INLINE_BYTES
+from tarry.core import results
+from tarry.core.protocol import ToolOutcome
+from tarry.core.results import Diagnostic
+from tarry.core.text import Bounded, bound_text
+from tarry.store import BlobStore
+from tarry.tools import ToolResult
+
+STORE_SECONDS = 10.0
+ENCODE_SECONDS = 15.0
+"""How long a result may take to become text, its storing included."""
+
+
+class Outcomes:
+    """Makes outcomes; the whole of a text that is cut goes to `blobs`."""
+
+    def __init__(self, client: Client, blobs: BlobStore) -> None:
+        self._converter = client.data_converter
+        self._blobs = blobs
+
+    async def of_value(self, tool: str, value: Any, output: Output, diagnostics: tuple[Diagnostic, ...]) -> ToolOutcome:
+        """The outcome of a tool that returned `value`.
+
+        Encoding runs the application's own serializers, so it has a thread of its own, as the tool had.
+        """
+        home = asyncio.get_running_loop()
+        thread = ToolThread(
+            lambda: self._encode(tool, value, output, diagnostics, home), threading.Event(), f"tarry-encode-{tool}"
+        )
+        ended = await undisturbed(thread.wait(ENCODE_SECONDS))
+        if ended is None:
+            return results.unencodable(tool, f"it took longer than {ENCODE_SECONDS:g} s", diagnostics)
+        if ended.error is not None:
+            return results.unencodable(tool, _problem(ended.error), diagnostics)
+        outcome: ToolOutcome = ended.value
+        return outcome
+
+    def _encode(
+        self,
+        tool: str,
+        value: Any,
+        output: Output,
+        diagnostics: tuple[Diagnostic, ...],
+        home: asyncio.AbstractEventLoop,
+    ) -> ToolOutcome:
+        result = value if isinstance(value, ToolResult) else ToolResult(value)
+        text = results.encode_content(result.content, output.whole())
+        content = bound_text(text)
+        reference, complaint = self._keep_whole(text, home) if content.is_cut else ("", ())
+        return results.outcome_from(
+            content,
+            is_error=result.is_error,
+            details=result.details,
+            diagnostics=(*diagnostics, *_lost_output(result, output), *complaint),
+            full_output=reference,
+        )
+
+    def _keep_whole(self, text: str, home: asyncio.AbstractEventLoop) -> tuple[str, tuple[Diagnostic, ...]]:
+        try:
+            storing = asyncio.run_coroutine_threadsafe(self._blobs.put(text), home)
+            return storing.result(STORE_SECONDS), ()
+        except Exception as error:  # a storage driver may raise anything
+            text = f"The whole text could not be stored: {_problem(error)}"
+            return "", (Diagnostic(severity="warn", message=text, code="not_stored"),)
+
+    async def deliverable(self, outcome: ToolOutcome) -> ToolOutcome:
+        """`outcome`; or, when the store refuses what is too large for history, its beginning and its end."""
+        if len(outcome.model_dump_json()) <= INLINE_BYTES // 2:
+            return outcome
+        try:
+            async with asyncio.timeout(STORE_SECONDS):
+                await self._converter.encode([outcome])
+        except Exception as error:  # a storage driver may raise anything
+            activity.logger.warning("A result was shortened, since the store failed", exc_info=True)
+            return _shortened(outcome, error)
+        return outcome
+
+
+def _lost_output(result: ToolResult, output: Output) -> tuple[Diagnostic, ...]:
+    if result.content is not None or not output.dropped_bytes:
+        return ()
+    return (Diagnostic(severity="warn", message=f"{output.dropped_bytes} bytes of published output were not kept."),)
+
+
+def _problem(error: BaseException) -> str:
+    return str(error) or type(error).__name__
+
+
+def _shortened(outcome: ToolOutcome, error: Exception) -> ToolOutcome:
+    half = INLINE_BYTES // 8
+    data = outcome.text.encode()
+    content = Bounded(outcome.text)
+    if len(data) > 2 * half:
+        ends = (data[:half].decode(errors="ignore"), data[-half:].decode(errors="ignore"))
+        left_out = data[half:-half]
+        content = Bounded("\n[…]\n".join(ends), len(left_out), left_out.count(b"\n"))
+    text = f"The store could not be written, so only a part of the result is kept: {_problem(error)}"
+    remark = Diagnostic(severity="warn", message=text, code="not_stored")
+    short = results.outcome_from(content, is_error=outcome.is_error, diagnostics=(remark,))
+    return short.model_copy(
+        update={"code": outcome.code, "facts": short.facts.model_copy(update={"code": outcome.code})}
+    )

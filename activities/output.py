@@ -1,0 +1,83 @@
+"""What a run of a tool publishes: a bounded whole for its result, the newest part for its heartbeats.
+
+Written from the tool's thread, read on the worker's loop. A flood of text costs that loop one wake-up
+for each heartbeat, not one for each piece.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import threading
+from collections import deque
+from collections.abc import Callable
+
+from tarry.core.text import clean_text
+
+KEPT_BYTES = 1024 * 1024
+"""How much of the output, from its start, can become the result of a tool that returns nothing."""
+
+TAIL_BYTES = 16 * 1024
+"""How much of the newest output a heartbeat carries: what survives a crash (spec §4.6)."""
+
+
+class Output:
+    """Pieces of text in the order of their publication.
+
+    Make it on the loop that heartbeats: `touch` is called there when there is something new since
+    `tail` was last read.
+    """
+
+    def __init__(self, touch: Callable[[], None]) -> None:
+        self._touch = touch
+        self._home = asyncio.get_running_loop()
+        self._lock = threading.Lock()
+        self._is_announced = False
+        self._head: list[str] = []
+        self._head_bytes = 0
+        self._tail: deque[bytes] = deque()
+        self._tail_bytes = 0
+        self._total_bytes = 0
+
+    def add(self, text: str) -> None:
+        """Append `text`, from any thread. What is no valid Unicode is replaced (spec §4.11)."""
+        piece = clean_text(text)
+        if not piece:
+            return
+        with self._lock:
+            self._keep(piece)
+            is_announced, self._is_announced = self._is_announced, True
+        if not is_announced:
+            # The worker's loop may be gone under an abandoned thread; then nobody reads this any more.
+            with contextlib.suppress(RuntimeError):
+                self._home.call_soon_threadsafe(self._touch)
+
+    def _keep(self, piece: str) -> None:
+        data = piece.encode()
+        self._total_bytes += len(data)
+        room = KEPT_BYTES - self._head_bytes
+        if room > 0:
+            self._head.append(data[:room].decode(errors="ignore"))
+            # A cut piece fills the head, its broken character included: nothing later may follow it.
+            self._head_bytes += min(len(data), room)
+        self._tail.append(data[-TAIL_BYTES:])
+        self._tail_bytes += len(self._tail[-1])
+        while self._tail_bytes - len(self._tail[0]) >= TAIL_BYTES:
+            self._tail_bytes -= len(self._tail.popleft())
+
+    def whole(self) -> str:
+        """The output from its start, at most `KEPT_BYTES` of it."""
+        with self._lock:
+            return "".join(self._head)
+
+    @property
+    def dropped_bytes(self) -> int:
+        """How much `whole` leaves out."""
+        return max(0, self._total_bytes - KEPT_BYTES)
+
+    def tail(self) -> str:
+        """The newest output, at most `TAIL_BYTES` of it, starting at a character."""
+        with self._lock:
+            self._is_announced = False
+            newest = b"".join(self._tail)
+        return newest[-TAIL_BYTES:].decode(errors="ignore")

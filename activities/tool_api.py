@@ -1,0 +1,203 @@
+"""The `api` of a running tool: publishing, remarks, memos, and the fence around a run that was given up.
+
+Called from the tool's thread or loop, works on the worker's loop. After the run has ended, and as soon
+as it is known to be stale, every method raises `StaleRun` (spec §4.6).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from concurrent.futures import Future
+from datetime import datetime, timedelta
+from typing import Any, Literal
+
+from temporalio import activity
+from temporalio.client import Client, WorkflowUpdateFailedError
+from temporalio.exceptions import ApplicationError
+from temporalio.service import RPCError, RPCStatusCode
+
+from activities.output import Output
+from tarry.core.protocol import MEMO, STALE, TASK_FULL, AnnounceInput, MemoInput, ToolRunInput
+from tarry.core.results import Diagnostic, plain_json
+from tarry.core.text import canonical_json, clean_text
+from tarry.tools import StaleRun, TaskFull
+
+MAX_MEMO_BYTES = 64 * 1024
+
+_GIVEN_UP = "this run of the tool has ended or was given up"
+
+_UNANSWERED = "AcceptedUpdateCompletedWorkflow"
+"""The server's word for a workflow that ended with our update accepted and unanswered."""
+
+
+class RunApi:
+    """What one run of `input` may use. Make it in the activity, on the worker's loop.
+
+    `purpose` keeps the memo requests of a reconcile hook apart from those of the run: the server
+    answers a repeated request id with the first answer.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        input: ToolRunInput,
+        output: Output,
+        stop: threading.Event,
+        purpose: Literal["memo", "reconcile"] = "memo",
+    ) -> None:
+        info = activity.info()
+        self._client = client
+        self._input = input
+        self._output = output
+        self._stop = stop
+        self._request = f"{purpose}-{input.run}-{info.attempt}"
+        self._temporal_attempt = info.attempt
+        self._started, self._began = info.started_time, time.monotonic()
+        self._home = asyncio.get_running_loop()
+        self._closed = asyncio.Event()
+        self._lock = threading.Lock()
+        self._memos = 0
+        self._diagnostics: list[Diagnostic] = []
+
+    @property
+    def task_id(self) -> str:
+        """The id of this call."""
+        return self._input.task_id
+
+    @property
+    def conversation_id(self) -> str:
+        """The conversation in which the call was made."""
+        return self._input.conversation_id
+
+    @property
+    def idempotency_key(self) -> str:
+        """Fixed with the call's arguments."""
+        return self._input.idempotency_key
+
+    @property
+    def attempt(self) -> int:
+        """1 on the first run, more on each rerun."""
+        return self._input.run + self._temporal_attempt - 1
+
+    @property
+    def is_cancelled(self) -> bool:
+        """Whether the code is to end."""
+        return self._stop.is_set()
+
+    @property
+    def diagnostics(self) -> tuple[Diagnostic, ...]:
+        """The remarks made so far."""
+        with self._lock:
+            return tuple(self._diagnostics)
+
+    def now(self) -> datetime:
+        """The server's clock at the start of the activity, moved on by this host's steady one."""
+        self._check_open()
+        return self._started + timedelta(seconds=time.monotonic() - self._began)
+
+    def output(self, text: str) -> None:
+        """Publish progress; a heartbeat carries it away soon after."""
+        self._check_open()
+        self._output.add(text)
+
+    def diagnostic(self, message: str, *, severity: Literal["info", "warn", "error"] = "info", code: str = "") -> None:
+        """Add a remark to what the model reads."""
+        self._check_open()
+        remark = Diagnostic(severity=severity, message=message, code=clean_text(code))
+        with self._lock:
+            self._diagnostics.append(remark)
+
+    async def memo(self, key: str, value: Any) -> Any:
+        """Ask the own workflow to store a memo; the answer is in its history.
+
+        Raises:
+            StaleRun: this run was given up.
+            TaskFull: over 64 KiB, or the call's memos would exceed their quota.
+            TypeError: `value` is not JSON data.
+        """
+        return await asyncio.wrap_future(self._ask_memo(key, value))
+
+    def memo_sync(self, key: str, value: Any) -> Any:
+        """`memo` for a sync tool: blocks its thread."""
+        return self._ask_memo(key, value).result()
+
+    def close(self) -> None:
+        """Raise the fence, on the worker's loop: from here on every method raises `StaleRun`."""
+        self._closed.set()
+
+    def _check_open(self) -> None:
+        if self._closed.is_set():
+            raise StaleRun(_GIVEN_UP)
+
+    def _ask_memo(self, key: str, value: Any) -> Future[Any]:
+        self._check_open()
+        memo = self._memo_input(key, value)
+        with self._lock:
+            self._memos += 1
+            request = f"{self._request}-{self._memos}"
+        asking = self._request_memo(memo, request)
+        try:
+            return asyncio.run_coroutine_threadsafe(asking, self._home)
+        except RuntimeError:  # the worker's loop is gone under an abandoned thread
+            asking.close()
+            raise StaleRun(_GIVEN_UP) from None
+
+    def _memo_input(self, key: str, value: Any) -> MemoInput:
+        key = clean_text(key)
+        try:
+            data = plain_json(value)
+            size = len(key.encode()) + len(canonical_json(data).encode())
+        except ValueError as error:  # Unencodable is one, and so is an integer of thousands of digits
+            raise TypeError(f"memo {key!r} is not JSON data: {error}") from None
+        if size > MAX_MEMO_BYTES:
+            raise TaskFull(f"memo {key!r} takes {size} bytes, at most {MAX_MEMO_BYTES} are stored")
+        return MemoInput(key=key, value=data, run=self._input.run, attempt=self._temporal_attempt)
+
+    async def _request_memo(self, memo: MemoInput, request: str) -> Any:
+        update = start_update(self._client, self._input.task_id, MEMO, memo, request)
+        closed = asyncio.ensure_future(self._closed.wait())
+        try:
+            await asyncio.wait({update, closed}, return_when=asyncio.FIRST_COMPLETED)
+            if not update.done():
+                raise StaleRun(_GIVEN_UP)
+            return update.result()
+        finally:
+            closed.cancel()
+            update.cancel()
+
+
+def start_update(
+    client: Client, task_id: str, update: str, input: MemoInput | AnnounceInput, request: str
+) -> asyncio.Task[Any]:
+    """Send an update to the call's own workflow; the same `request` again gives the first answer.
+
+    A task of its own, since the SDK answers a cancellation with an error of another kind. It raises
+    `StaleRun` when the workflow has given this run up or has ended, `TaskFull` when it has no room.
+    """
+    task = asyncio.create_task(_update(client, task_id, update, input, request))
+    task.add_done_callback(_take_error)
+    return task
+
+
+async def _update(client: Client, task_id: str, update: str, input: MemoInput | AnnounceInput, request: str) -> Any:
+    try:
+        return await client.get_workflow_handle(task_id).execute_update(update, input, id=request)
+    except WorkflowUpdateFailedError as error:
+        cause = error.cause
+        if isinstance(cause, ApplicationError) and cause.type in (STALE, _UNANSWERED):
+            raise StaleRun(_GIVEN_UP) from error
+        if isinstance(cause, ApplicationError) and cause.type == TASK_FULL:
+            raise TaskFull(cause.message) from error
+        raise
+    except RPCError as error:
+        if error.status == RPCStatusCode.NOT_FOUND:
+            raise StaleRun(_GIVEN_UP) from error
+        raise
+
+
+def _take_error(update: asyncio.Future[Any]) -> None:
+    # Nobody awaits an update that was given up; unread, its error would be logged as a bug.
+    if not update.cancelled():
+        update.exception()

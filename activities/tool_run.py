@@ -1,0 +1,263 @@
+"""One attempt at running a tool: whether it may run, its code, and how it ended.
+
+The replay rule is asked again here, of the declaration this worker has (spec §4.3).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import threading
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+from pydantic import BaseModel
+from temporalio import activity
+from temporalio.client import Client
+from temporalio.exceptions import ApplicationError
+from temporalio.service import RPCError
+
+from activities.outcomes import Outcomes
+from activities.output import Output
+from activities.runner import Ended, StopReason, ToolThread, stop_reason
+from activities.tool_api import RunApi, start_update
+from tarry.core import results
+from tarry.core.arguments import BadArguments, parameters_text, validate
+from tarry.core.protocol import (
+    ANNOUNCE,
+    RETRY_TOOL,
+    WORKER_SHUTDOWN,
+    AnnounceInput,
+    CallError,
+    Progress,
+    ToolOutcome,
+    ToolRunInput,
+)
+from tarry.core.results import Diagnostic
+from tarry.core.text import bound_text
+from tarry.tools import API_PARAMETER, Reconcile, RetryTool, StaleRun, Tool
+
+MAX_ATTEMPTS = 6
+"""Runs of a tool that asks to be run again, the first included."""
+
+RECONCILE_SECONDS = 20.0
+"""How long a reconcile hook may take to answer."""
+
+
+class Stopped(Exception):
+    """The platform stopped the activity; the tool's code was stopped or abandoned."""
+
+    def __init__(self, reason: StopReason) -> None:
+        super().__init__(reason)
+        self.reason: StopReason = reason
+
+
+class TimedOut(Exception):
+    """The code ran too long; it was stopped or abandoned."""
+
+
+class ToolRun:
+    """An attempt at `input` with the tool as this worker declares it.
+
+    `touch` is called on the worker's loop when `progress` has changed; `grace` is how long code has to
+    end once it is stopped.
+    """
+
+    def __init__(
+        self,
+        tool: Tool,
+        input: ToolRunInput,
+        client: Client,
+        outcomes: Outcomes,
+        grace: timedelta,
+        touch: Callable[[], None],
+    ) -> None:
+        self._tool = tool
+        self._input = input
+        self._client = client
+        self._outcomes = outcomes
+        self._grace = grace.total_seconds()
+        self._attempt = activity.info().attempt
+        self._output = Output(touch)
+        self._diagnostics: tuple[Diagnostic, ...] = ()
+
+    @property
+    def progress(self) -> Progress:
+        """What a heartbeat carries."""
+        return Progress(text=self._output.tail(), attempt=self._attempt)
+
+    async def execute(self) -> ToolOutcome:
+        """Run the tool, unless it may not run again or says that it happened already.
+
+        Raises:
+            Stopped: by the platform; `stopped` says what that means.
+            ApplicationError: the tool asks to be run again, and may be.
+        """
+        if self._is_rerun and not self._may_rerun:
+            return results.interrupted(self._tool.name, _published_before())
+        try:
+            arguments = self._arguments()
+        except BadArguments as error:
+            return self._refused(error)
+        if self._attempt > 1:
+            await self._announce()
+        if self._is_rerun:
+            known = await self._ask(arguments, Output(lambda: None))
+            if known is not None:
+                return known
+        return await self._run(arguments)
+
+    async def reconcile(self) -> ToolOutcome | None:
+        """Ask the tool whether it happened; None when it does not know, has no hook, or the hook fails.
+
+        Raises:
+            Stopped: by the platform.
+        """
+        try:
+            return await self._ask(self._arguments(), self._output)
+        except BadArguments:
+            activity.logger.warning("The arguments of %s no longer fit; its hook was not asked", self._tool.name)
+            return None
+
+    def stopped(self, reason: StopReason) -> ToolOutcome:
+        """The outcome of a run that was stopped.
+
+        Raises:
+            ApplicationError: the call did not ask for it, and decides what comes next.
+        """
+        match reason:
+            case "abort":
+                return results.aborted(self._tool.name, self._output.tail(), diagnostics=self._diagnostics)
+            case "stale":  # the server takes no answer of this attempt any more
+                return results.interrupted(self._tool.name, self._output.tail())
+            case "shutdown":
+                raise ApplicationError(
+                    "the worker was shut down", self.progress, type=WORKER_SHUTDOWN, non_retryable=True
+                )
+            case "other":
+                raise ApplicationError(
+                    "the run was stopped from outside", self.progress, non_retryable=not self._may_rerun
+                )
+
+    @property
+    def _is_rerun(self) -> bool:
+        # An unsafe call is scheduled again only after a worker that had not run it (spec §1.4).
+        return self._attempt > 1 or (self._input.run > 1 and self._input.call.replay == "safe")
+
+    @property
+    def _may_rerun(self) -> bool:
+        return self._tool.replay == "safe" and self._input.call.replay == "safe"
+
+    def _arguments(self) -> BaseModel:
+        return validate(self._input.call.arguments, self._tool.parameters)
+
+    def _refused(self, error: BadArguments) -> ToolOutcome:
+        if self._is_rerun:  # it may have run, under the declaration of an earlier deploy
+            return results.interrupted(self._tool.name, _published_before())
+        text = results.invalid_arguments_text(self._tool.name, error.text, parameters_text(self._tool.parameters))
+        return results.refusal(CallError(code="invalid_arguments", text=text))
+
+    async def _announce(self) -> None:
+        """Fence off the earlier attempts, before anything of this one runs (spec §4.6)."""
+        me = AnnounceInput(run=self._input.run, attempt=self._attempt)
+        request = f"announce-{me.run}-{me.attempt}"
+        announcing = start_update(self._client, self._input.task_id, ANNOUNCE, me, request)
+        try:
+            await asyncio.shield(announcing)
+        except StaleRun:
+            raise Stopped("stale") from None
+        except RPCError as error:  # nothing of this attempt has run yet, so the next one may
+            raise ApplicationError(f"the call could not be told of a rerun: {error.message}") from error
+        except asyncio.CancelledError:
+            announcing.cancel()
+            raise Stopped(stop_reason()) from None
+
+    async def _ask(self, arguments: BaseModel, output: Output) -> ToolOutcome | None:
+        hook = self._tool.reconcile
+        if hook is None:
+            return None
+        stop = threading.Event()
+        api = RunApi(self._client, self._input, output, stop, purpose="reconcile")
+        offered = self._tool.call_arguments(arguments) | {API_PARAMETER: api}
+        limit = min(RECONCILE_SECONDS, self._input.call.timeout)
+        try:
+            ended = await self._isolated(lambda: hook(**_accepted(hook, offered)), api, stop, limit)
+        except TimedOut:
+            activity.logger.warning("The reconcile hook of %s gave no answer in %g s", self._tool.name, limit)
+            return None
+        if ended.error is not None:
+            activity.logger.warning("The reconcile hook of %s failed", self._tool.name, exc_info=ended.error)
+            return None
+        if ended.value is None:
+            return None
+        return await self._outcomes.of_value(self._tool.name, ended.value, output, api.diagnostics)
+
+    async def _run(self, arguments: BaseModel) -> ToolOutcome:
+        tool, stop = self._tool, threading.Event()
+        api = RunApi(self._client, self._input, self._output, stop)
+        values = tool.call_arguments(arguments) | ({API_PARAMETER: api} if tool.takes_api else {})
+        timeout = self._input.call.timeout
+        try:
+            ended = await self._isolated(lambda: tool.function(**values), api, stop, timeout)
+        except TimedOut:
+            return results.timed_out(tool.name, timeout, self._output.tail(), self._diagnostics)
+        if ended.error is not None:
+            return self._failed(ended.error)
+        return await self._outcomes.of_value(tool.name, ended.value, self._output, self._diagnostics)
+
+    def _failed(self, error: BaseException) -> ToolOutcome:
+        if isinstance(error, RetryTool) and self._may_rerun and self._attempt < _max_attempts():
+            text = bound_text(f"{self._tool.name} asks to be run again: {error}", max_bytes=1024).text
+            raise ApplicationError(text, self.progress, type=RETRY_TOOL)
+        return results.tool_error(self._tool.name, error, self._output.tail(), self._diagnostics)
+
+    async def _isolated(self, code: Callable[[], Any], api: RunApi, stop: threading.Event, seconds: float) -> Ended:
+        thread = ToolThread(code, stop, f"tarry-{self._tool.name}")
+        try:
+            ended = await thread.wait(seconds)
+            if ended is None:
+                await self._end(thread, api)
+                raise TimedOut
+        except asyncio.CancelledError:
+            ended = thread.ended
+            if ended is None:
+                raise await self._stop(thread, api) from None
+        finally:
+            api.close()
+        self._diagnostics = api.diagnostics
+        return ended
+
+    async def _stop(self, thread: ToolThread, api: RunApi) -> Stopped:
+        reason = stop_reason()
+        if reason == "stale":
+            api.close()
+        await self._end(thread, api)
+        return Stopped(reason)
+
+    async def _end(self, thread: ToolThread, api: RunApi) -> None:
+        has_ended = await thread.stop(self._grace)
+        self._diagnostics = api.diagnostics
+        if not has_ended:
+            text = f"It did not end within {self._grace:g} s of being stopped: its code may still be running."
+            self._diagnostics += (Diagnostic(severity="warn", message=text, code="abandoned"),)
+
+
+def _accepted(hook: Reconcile, offered: dict[str, Any]) -> dict[str, Any]:
+    """Those of `offered` that `hook` declares; a hook need not repeat every parameter of its tool."""
+    parameters = inspect.signature(hook).parameters.values()
+    if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
+        return offered
+    return {parameter.name: offered[parameter.name] for parameter in parameters if parameter.name in offered}
+
+
+def _published_before() -> str:
+    """What the attempt before this one had published."""
+    details = activity.info().heartbeat_details
+    return Progress.model_validate(details[0]).text if details else ""
+
+
+def _max_attempts() -> int:
+    policy = activity.info().retry_policy
+    # 0 is Temporal's word for no limit.
+    return min(MAX_ATTEMPTS, policy.maximum_attempts or MAX_ATTEMPTS) if policy else MAX_ATTEMPTS
