@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
 
 from temporalio import activity
 from temporalio.client import Client, WorkflowFailureError
@@ -25,7 +24,7 @@ class AdoptActivities:
 
         A Stop of the parent stops the child.
         """
-        handle = self._client.get_workflow_handle(input.workflow_id, result_type=Any)
+        handle = self._client.get_workflow_handle(input.workflow_id)
         matches = (await (await handle.describe()).memo_value(DIGEST_MEMO, "")) == input.digest
         if not matches:
             await handle.cancel()
