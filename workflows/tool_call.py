@@ -40,6 +40,10 @@ from workflows import options
 from workflows.supervise import Holder, StopSwitch, is_worker_lost, is_worker_stopped, published, supervise
 
 
+MAX_MEMOS = 1_800
+"""Temporal takes 2,000 updates in one run; the rest is for announcements and retries (spec §1.5)."""
+
+
 @workflow.defn(name=TOOL_CALL)
 class ToolCall:
     """Runs one call and returns its outcome; a Stop gives the outcome `aborted`."""
@@ -159,6 +163,8 @@ class ToolCall:
         if machine.is_stale(self._state, input.run, input.attempt):
             raise ApplicationError("a newer run of this call took over", type=STALE)
         if input.key not in self._box.memos:
+            if len(self._box.memos) >= MAX_MEMOS:
+                raise ApplicationError(f"a call holds at most {MAX_MEMOS} memos", type=TASK_FULL)
             try:
                 self._box.check(input.key, input.value)
             except BoxFull as error:
