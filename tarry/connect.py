@@ -112,6 +112,14 @@ async def connect(settings: Settings | None = None, *, wait: timedelta = timedel
     return await attempts(_connect_once, config, converter)
 
 
+def is_server_configured() -> bool:
+    """Whether Temporal's settings name a server. Settings that cannot be read count: `connect` explains them."""
+    try:
+        return "target_host" in ClientConfig.load_client_connect_config()
+    except (RuntimeError, ValueError, OSError):
+        return True
+
+
 def _client_config() -> ClientConnectConfig:
     try:
         return ClientConfig.load_client_connect_config()

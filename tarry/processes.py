@@ -100,12 +100,12 @@ class Child:
             self._process.kill()
             await self._process.wait()
 
-    async def stop(self) -> None:
-        """End it in order, within 5 s, else by force. Nothing if it does not run."""
+    async def stop(self, patience: float = STOP_PATIENCE) -> None:
+        """End it in order, within `patience` seconds, else by force. Nothing if it does not run."""
         if self._process is not None and self.pid is not None:
             self._process.terminate()
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._process.wait(), STOP_PATIENCE)
+                await asyncio.wait_for(self._process.wait(), patience)
         await self.kill()
 
     async def _first_match(self, start: int) -> str:
@@ -142,7 +142,7 @@ def worker(app: str, *, log: Path, environment: Mapping[str, str]) -> Child:
     return Child("the worker", command, ready="^ready$", log=log, environment=environment)
 
 
-def environment_for(address: str, environment: Mapping[str, str]) -> dict[str, str]:
-    """`environment`, in which Temporal's clients find the local server at `address` and no other setting."""
-    kept = {name: value for name, value in environment.items() if not name.startswith("TEMPORAL_")}
+def environment_of(address: str) -> dict[str, str]:
+    """This process's environment, but Temporal's clients find the local server at `address` and no other setting."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("TEMPORAL_")}
     return kept | {"TEMPORAL_ADDRESS": address, "TEMPORAL_CONFIG_FILE": os.devnull}

@@ -1,0 +1,91 @@
+"""A stage for an application: a server, its real workers, and the harness to talk to it.
+
+What an example, a demo or a test of an application starts. The task queue is the stage's own, so that on a
+shared server no other worker takes its work.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import tempfile
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Self
+
+from temporalio.client import Client
+
+from tarry.client import Harness
+from tarry.connect import data_converter, is_server_configured
+from tarry.embedded import EmbeddedServer
+from tarry.processes import Child, environment_of, worker
+from tarry.settings import PREFIX, Settings
+
+HEARTBEAT_TIMEOUT = 2.0
+"""Seconds: who kills workers wants to see them missed soon."""
+
+SHUTDOWN_GRACE = 2.0
+"""Seconds: a stage that closes has what it came for."""
+
+
+class Stage:
+    """Use it as a context. `harness` is connected, no worker runs yet; when it closes, its processes end.
+
+    Args:
+        app: `module:attribute`, as a worker loads it.
+        server: a running one. Without it the server that Temporal's settings name (`TEMPORAL_ADDRESS`, a
+            profile), and when they name none, an embedded one in memory.
+        folder: for files of the stage, the workers' logs among them; a temporary one by default.
+    """
+
+    harness: Harness
+
+    def __init__(self, app: str, *, server: EmbeddedServer | None = None, folder: Path | None = None) -> None:
+        self._app = app
+        self._server = server
+        self._folder = folder
+        self._workers: list[Child] = []
+        self._exit = AsyncExitStack()
+
+    async def __aenter__(self) -> Self:
+        async with AsyncExitStack() as exit:
+            self.folder = self._folder or Path(exit.enter_context(tempfile.TemporaryDirectory(prefix="tarry-stage-")))
+            if self._server is None and not is_server_configured():
+                self._server = await exit.enter_async_context(EmbeddedServer())
+            self._settings = self._stage_settings()
+            self.harness = await self._connect()
+            self._exit = exit.pop_all()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._exit.aclose()
+
+    async def start_worker(self, **environment: str) -> Child:
+        """Start a worker, with these variables in its environment, and return when it serves.
+
+        Raises:
+            ChildError: it could not start; the end of its log says why.
+        """
+        number = len(self._workers) + 1
+        child = worker(
+            self._app, log=self.folder / f"worker-{number}.log", environment=self._environment() | environment
+        )
+        self._workers.append(child)
+        return await self._exit.enter_async_context(child)
+
+    def _stage_settings(self) -> Settings:
+        queue = f"stage-{secrets.token_hex(4)}"
+        settings = Settings(task_queue=queue, heartbeat_timeout=HEARTBEAT_TIMEOUT, shutdown_grace=SHUTDOWN_GRACE)
+        # On a shared server content is kept where its other clients look for it.
+        return settings if self._server is None else settings.model_copy(update={"store": str(self.folder / "store")})
+
+    async def _connect(self) -> Harness:
+        if self._server is None:
+            return await Harness.connect(self._settings)
+        client = await Client.connect(self._server.address, data_converter=data_converter(self._settings.store))
+        return Harness(client, self._settings)
+
+    def _environment(self) -> dict[str, str]:
+        found = dict(os.environ) if self._server is None else environment_of(self._server.address)
+        chosen = self._settings.model_dump(exclude_none=True)
+        return found | {f"{PREFIX}{name.upper()}": str(value) for name, value in chosen.items()}
