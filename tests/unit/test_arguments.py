@@ -134,6 +134,15 @@ def test_stored_arguments_are_plain_data_with_defaults_filled_in() -> None:
     assert validate(stored, Write) == Write(path="a", lines=[1], due=date(2026, 3, 1))
 
 
+def test_stored_arguments_go_by_the_names_the_model_knows() -> None:
+    class Move(BaseModel):
+        source: str = Field(alias="from")
+        times: int = 1
+
+    assert settle_arguments({"from": "a"}, Move) == {"from": "a", "times": 1}
+    assert parameters_text(Move) == "Parameters: from (required), times."
+
+
 def test_arguments_that_would_change_when_read_again_are_stored_as_they_came() -> None:
     def twice(value: int) -> int:
         return 2 * value
