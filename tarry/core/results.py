@@ -251,7 +251,7 @@ def _block(lines: Sequence[str], after: str = "") -> str:
 
 def _line(remark: Diagnostic) -> str:
     message = bound_text(remark.message, max_bytes=MAX_REMARK_BYTES).text.strip().replace("\n", "\n  ")
-    return f"[{remark.severity}] {message}{f' ({remark.code})' if remark.code else ''}"
+    return f"[{remark.severity}] {message}{f' ({_name(remark.code)})' if remark.code else ''}"
 
 
 def _name(tool: str) -> str:
