@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import re
 import threading
 from collections import deque
 from collections.abc import Callable
@@ -17,8 +18,15 @@ from tarry.core.text import clean_text
 KEPT_BYTES = 1024 * 1024
 """How much of the output, from its start, can become the result of a tool that returns nothing."""
 
-TAIL_BYTES = 16 * 1024
-"""How much of the newest output a heartbeat carries: what survives a crash (spec §4.6)."""
+TAIL_BYTES = 15 * 1024
+"""How much of the newest output a heartbeat carries: what survives a crash (spec §4.6).
+
+Twice as much, every character escaped, is still no work for the store: a heartbeat that cannot be
+sent would stop the tool.
+"""
+
+_CONTROLS = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f]")
+"""What no model is shown, and what JSON takes six characters for."""
 
 
 class Output:
@@ -40,8 +48,8 @@ class Output:
         self._total_bytes = 0
 
     def add(self, text: str) -> None:
-        """Append `text`, from any thread. What is no valid Unicode is replaced (spec §4.11)."""
-        piece = clean_text(text)
+        """Append `text`, from any thread: invalid Unicode is replaced, control characters are dropped (spec §4.11)."""
+        piece = _CONTROLS.sub("", clean_text(text))
         if not piece:
             return
         with self._lock:

@@ -22,7 +22,7 @@ from activities.output import Output
 from tarry.core.protocol import MEMO, STALE, TASK_FULL, AnnounceInput, MemoInput, ToolRunInput
 from tarry.core.results import Diagnostic, plain_json
 from tarry.core.text import canonical_json, clean_text
-from tarry.tools import StaleRun, TaskFull
+from tarry.tools import StaleRun, TaskFull, ToolApi
 
 MAX_MEMO_BYTES = 64 * 1024
 
@@ -32,7 +32,7 @@ _UNANSWERED = "AcceptedUpdateCompletedWorkflow"
 """The server's word for a workflow that ended with our update accepted and unanswered."""
 
 
-class RunApi:
+class RunApi(ToolApi):
     """What one run of `input` may use. Make it in the activity, on the worker's loop.
 
     `purpose` keeps the memo requests of a reconcile hook apart from those of the run: the server

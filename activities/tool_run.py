@@ -15,7 +15,7 @@ from typing import Any
 from pydantic import BaseModel
 from temporalio import activity
 from temporalio.client import Client
-from temporalio.exceptions import ApplicationError
+from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
 from temporalio.service import RPCError
 
 from activities.outcomes import Outcomes
@@ -94,18 +94,16 @@ class ToolRun:
             Stopped: by the platform; `stopped` says what that means.
             ApplicationError: the tool asks to be run again, and may be.
         """
-        if self._is_rerun and not self._may_rerun:
-            return results.interrupted(self._tool.name, _published_before())
         try:
             arguments = self._arguments()
         except BadArguments as error:
             return self._refused(error)
-        if self._attempt > 1:
+        if self._attempt > 1 and self._may_rerun:
             await self._announce()
         if self._is_rerun:
             known = await self._ask(arguments, Output(lambda: None))
-            if known is not None:
-                return known
+            if known is not None or not self._may_rerun:
+                return known or self._interrupted()
         return await self._run(arguments)
 
     async def reconcile(self) -> ToolOutcome | None:
@@ -133,7 +131,11 @@ class ToolRun:
                 return results.interrupted(self._tool.name, self._output.tail())
             case "shutdown":
                 raise ApplicationError(
-                    "the worker was shut down", self.progress, type=WORKER_SHUTDOWN, non_retryable=True
+                    "the worker was shut down",
+                    self.progress,
+                    type=WORKER_SHUTDOWN,
+                    non_retryable=True,
+                    category=ApplicationErrorCategory.BENIGN,
                 )
             case "other":
                 raise ApplicationError(
@@ -154,9 +156,15 @@ class ToolRun:
 
     def _refused(self, error: BadArguments) -> ToolOutcome:
         if self._is_rerun:  # it may have run, under the declaration of an earlier deploy
-            return results.interrupted(self._tool.name, _published_before())
+            return self._interrupted()
         text = results.invalid_arguments_text(self._tool.name, error.text, parameters_text(self._tool.parameters))
         return results.refusal(CallError(code="invalid_arguments", text=text))
+
+    def _interrupted(self) -> ToolOutcome:
+        """What became of the attempt before this one, as far as anybody knows."""
+        details = activity.info().heartbeat_details
+        published = Progress.model_validate(details[0]).text if details else ""
+        return results.interrupted(self._tool.name, published)
 
     async def _announce(self) -> None:
         """Fence off the earlier attempts, before anything of this one runs (spec §4.6)."""
@@ -209,7 +217,7 @@ class ToolRun:
     def _failed(self, error: BaseException) -> ToolOutcome:
         if isinstance(error, RetryTool) and self._may_rerun and self._attempt < _max_attempts():
             text = bound_text(f"{self._tool.name} asks to be run again: {error}", max_bytes=1024).text
-            raise ApplicationError(text, self.progress, type=RETRY_TOOL)
+            raise ApplicationError(text, self.progress, type=RETRY_TOOL, category=ApplicationErrorCategory.BENIGN)
         return results.tool_error(self._tool.name, error, self._output.tail(), self._diagnostics)
 
     async def _isolated(self, code: Callable[[], Any], api: RunApi, stop: threading.Event, seconds: float) -> Ended:
@@ -249,12 +257,6 @@ def _accepted(hook: Reconcile, offered: dict[str, Any]) -> dict[str, Any]:
     if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
         return offered
     return {parameter.name: offered[parameter.name] for parameter in parameters if parameter.name in offered}
-
-
-def _published_before() -> str:
-    """What the attempt before this one had published."""
-    details = activity.info().heartbeat_details
-    return Progress.model_validate(details[0]).text if details else ""
 
 
 def _max_attempts() -> int:
