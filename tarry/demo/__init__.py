@@ -1,0 +1,1 @@
+"""Demos: an agent, the tracker it works with, and the scenarios that kill its workers."""
