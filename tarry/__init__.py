@@ -14,7 +14,7 @@ from tarry.client import (
     TarryError,
     WorkItem,
 )
-from tarry.tools import RetryTool, StaleRun, Tool, ToolApi, ToolResult, tool
+from tarry.tools import RetryTool, StaleRun, TaskFull, Tool, ToolApi, ToolResult, tool
 
 __all__ = [
     "App",
@@ -32,6 +32,7 @@ __all__ = [
     "Submission",
     "SubmissionRefused",
     "TarryError",
+    "TaskFull",
     "Tool",
     "ToolApi",
     "ToolResult",

@@ -35,7 +35,7 @@ from workflows.tool_call import ToolCall
 
 WORKFLOWS = [Conversation, Generation, ToolCall]
 
-PASSED_THROUGH = ("signals", "tarry", "pydantic", "pydantic_core", "httpx", "openai")
+PASSED_THROUGH = ("signals", "tarry", "pydantic", "pydantic_core", "httpx", "httpx2", "openai")
 """Modules that every workflow instance shares: importing them anew for each costs milliseconds."""
 
 STICKY_TIMEOUT = timedelta(seconds=1)

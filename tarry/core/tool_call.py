@@ -124,11 +124,11 @@ def advance(state: CallState, event: Event, call: ResolvedCall) -> Command:
         case WorkerLost():
             if call.replay == "safe":
                 return Hold("every attempt at this tool lost its worker")
-            return _cut_off(call, event.output)
+            return _cut_off(state, call, event.output)
         case WorkerStopped():
             if call.replay == "safe":
                 return _again(state)
-            return _cut_off(call, event.output)
+            return _cut_off(state, call, event.output)
         case Reconciled():
             return Settle(event.outcome) if event.outcome is not None else Interrupt(event.output)
         case Released():
@@ -145,18 +145,26 @@ def _ran(state: CallState, outcome: ToolOutcome) -> Command:
     state.not_here += 1
     if state.not_here > NOT_HERE_LIMIT:
         return Unavailable()
-    state.run += 1
+    _next_run(state)
     return Execute(pause=NOT_HERE_PAUSE)
 
 
-def _cut_off(call: ResolvedCall, output: str) -> Command:
-    return Reconcile(output) if call.reconciles else Interrupt(output)
+def _cut_off(state: CallState, call: ResolvedCall, output: str) -> Command:
+    if not call.reconciles:
+        return Interrupt(output)
+    # The hook's memos count; those of a worker that was only thought dead must not any more.
+    _next_run(state)
+    return Reconcile(output)
 
 
 def _again(state: CallState) -> Command:
+    _next_run(state)
+    return Execute()
+
+
+def _next_run(state: CallState) -> None:
     state.run += 1
     state.attempt = 1
-    return Execute()
 
 
 def is_stale(state: CallState, run: int, attempt: int) -> bool:

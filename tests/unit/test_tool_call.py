@@ -45,7 +45,9 @@ def test_an_unsafe_tool_that_was_cut_off_is_interrupted_and_never_run_again(even
 
 @pytest.mark.parametrize("event", [WorkerLost("half"), WorkerStopped("half")])
 def test_an_unsafe_tool_with_a_reconcile_hook_is_asked_first(event: WorkerLost | WorkerStopped) -> None:
-    assert advance(CallState(), event, ASKS) == Reconcile("half")
+    state = CallState(attempt=2)
+    assert advance(state, event, ASKS) == Reconcile("half")
+    assert is_stale(state, 1, 2), "memos of the run that was cut off are refused from now on"
     assert advance(CallState(), Reconciled(DONE, "half"), ASKS) == Settle(DONE)
     assert advance(CallState(), Reconciled(None, "half"), ASKS) == Interrupt("half")
 
@@ -64,9 +66,10 @@ def test_a_safe_tool_reruns_uncounted_after_a_clean_stop() -> None:
 
 
 def test_a_tool_that_no_worker_has_is_looked_for_five_times_in_thirty_seconds() -> None:
-    state = CallState()
+    state = CallState(attempt=2)
     commands = [advance(state, Ran(NOT_HERE), UNSAFE) for _ in range(6)]
     assert commands == [Execute(pause=6.0)] * 5 + [Unavailable()]
+    assert state == CallState(run=6, attempt=1, not_here=6)
 
 
 def test_a_stop_before_the_code_runs_settles_as_aborted() -> None:
