@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import secrets
 import uuid
 from datetime import timedelta
@@ -100,6 +101,12 @@ class Conversation:
                 result_type=SubmissionView,
                 rpc_timeout=UPDATE_TIMEOUT,
             )
+        except (RPCError, WorkflowUpdateRPCTimeoutOrCancelledError):
+            # The operation holds what was met, and asyncio prints an error that nobody asked for. It also tells a
+            # cancellation of ours, which must not count as a timeout, by raising it.
+            with contextlib.suppress(RPCError):
+                await start.workflow_handle()
+            raise
         except WorkflowUpdateFailedError as error:
             if isinstance(error.cause, ApplicationError) and error.cause.type == DUPLICATE:
                 return SubmissionView.model_validate(error.cause.details[0])

@@ -19,7 +19,7 @@ from temporalio.common import SearchAttributeKey
 from temporalio.service import RPCError, RPCStatusCode
 
 from tarry.client.conversation import UPDATE_TIMEOUT, Conversation
-from tarry.client.errors import NoSuchConversation, translate
+from tarry.client.errors import NoSuchConversation, NotHeld, translate
 from tarry.connect import connect
 from tarry.core.messages import Frozen
 from tarry.core.protocol import CONVERSATION, GENERATION, RETRY, TOOL_CALL
@@ -89,7 +89,7 @@ class Harness:
                 raise NoSuchConversation(f"{task_id} is over")
             await handle.execute_update(RETRY, rpc_timeout=UPDATE_TIMEOUT)
         except WorkflowUpdateFailedError as error:
-            raise translate(error.cause) or error from error
+            raise translate(error.cause) or NotHeld(f"{task_id} is nothing that can be held") from error
         except WorkflowUpdateRPCTimeoutOrCancelledError:
             await handle.signal(RETRY)
             return False
