@@ -17,14 +17,13 @@ from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import quote
 
-import httpx
-from pydantic import Field, TypeAdapter
+from pydantic import Field
 from temporalio.api.enums.v1 import EventType
 from temporalio.client import Client
 
 from tarry.core.messages import Frozen, ToolMessage
 from tarry.core.transcript import Entry, ToolFacts
-from tarry.demo.tracker import Ticket, tracker
+from tarry.demo.tracker import Ticket, tickets_at, tracker
 from tarry.embedded import NAMESPACE, EmbeddedServer
 from tarry.processes import Child
 from tarry.testing.stage import Stage
@@ -42,8 +41,6 @@ PATIENCE = 30.0
 
 Report = Callable[[Policy, str], None]
 """Told of each step when it has happened."""
-
-_TICKETS = TypeAdapter(list[Ticket])
 
 
 class ScenarioError(Exception):
@@ -159,7 +156,7 @@ class _Scenario:
         transcript = tuple(await conversation.transcript())
         result, facts = _ticket_result(transcript)
         client = stage.harness.client
-        tickets = await _tickets(tracker_url)
+        tickets = await tickets_at(tracker_url)
         return PolicyFacts(
             worker_1=crash.ended_by,
             after_crash=len(crash.tickets),
@@ -179,7 +176,7 @@ class _Scenario:
             code = await worker.wait()
         at = datetime.now(UTC)
         ended_by = signal.Signals(-code).name if code < 0 else f"exit code {code}"
-        tickets = await _tickets(tracker_url)
+        tickets = await tickets_at(tracker_url)
         opened = ", ".join(ticket.id for ticket in tickets) or "no ticket"
         where = (self._ledger_tools() or ["no tool"])[-1]
         self._say(f"worker 1 was ended by {ended_by} inside {where}; the tracker holds {opened}")
@@ -197,12 +194,6 @@ class _Scenario:
 
     def _say(self, text: str) -> None:
         self._report(self._policy, text)
-
-
-async def _tickets(tracker_url: str) -> list[Ticket]:
-    async with httpx.AsyncClient(trust_env=False) as client:
-        response = await client.get(f"{tracker_url}/tickets")
-    return _TICKETS.validate_json(response.raise_for_status().content)
 
 
 def _ticket_result(transcript: Sequence[Entry]) -> tuple[ToolMessage, ToolFacts]:

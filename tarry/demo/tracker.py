@@ -20,12 +20,14 @@ from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
+import httpx
 from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 
 from tarry.processes import Child
 
 LOOPBACK = "127.0.0.1"
 DEFAULT_PORT = 8790
+DEFAULT_FILE = Path(".tarry/tickets.json")
 
 
 class Ticket(BaseModel):
@@ -118,11 +120,23 @@ def tracker(file: Path, *, log: Path, environment: Mapping[str, str]) -> Child:
     return Child("the tracker", command, ready="^http://.+", log=log, environment=environment)
 
 
+async def tickets_at(url: str) -> list[Ticket]:
+    """What the tracker at `url` holds, oldest first.
+
+    Raises:
+        httpx.HTTPError: it does not answer, or refuses.
+    """
+    # No proxy of the environment: it is on this machine.
+    async with httpx.AsyncClient(trust_env=False) as client:
+        response = await client.get(f"{url}/tickets")
+    return _TICKETS.validate_json(response.raise_for_status().content)
+
+
 def main() -> None:
     """Serve until SIGINT or SIGTERM. The first line of output is the URL."""
     parser = argparse.ArgumentParser(prog="python -m tarry.demo.tracker", description="An issue tracker on loopback.")
     parser.add_argument("--port", type=int, default=DEFAULT_PORT, help="0 picks a free one (default: %(default)s)")
-    parser.add_argument("--file", type=Path, required=True, help="where the tickets are kept")
+    parser.add_argument("--file", type=Path, default=DEFAULT_FILE, help="keeps the tickets (default: %(default)s)")
     arguments = parser.parse_args()
     handler = type("Handler", (_Handler,), {"tickets": Tickets(arguments.file)})
     try:

@@ -11,7 +11,6 @@ import os
 import re
 import signal
 from collections.abc import Iterator
-from functools import cache
 from pathlib import Path
 
 import httpx
@@ -47,14 +46,9 @@ class TriageSettings(BaseSettings):
     crash: bool = Field(default=False, description="kill the process in open_ticket, right after its effect")
 
 
-@cache
-def _settings() -> TriageSettings:
-    return TriageSettings()
-
-
 def _record(line: str) -> None:
     """Count a run where a crash of this process cannot undo it."""
-    file = _settings().ledger
+    file = TriageSettings().ledger
     file.parent.mkdir(parents=True, exist_ok=True)
     with file.open("a") as ledger:
         ledger.write(f"{line}\n")
@@ -96,9 +90,14 @@ def open_ticket_keyed(title: str, api: ToolApi) -> str:
 
 
 def _open(title: str, headers: dict[str, str]) -> str:
-    settings = _settings()
+    settings = TriageSettings()
     _record(f"open_ticket {title}")
-    response = httpx.post(f"{settings.tracker}/tickets", json={"title": title}, headers=headers)
+    try:
+        # No proxy of the environment: the tracker is on this machine.
+        response = httpx.post(f"{settings.tracker}/tickets", json={"title": title}, headers=headers, trust_env=False)
+    except httpx.ConnectError as error:
+        hint = "start one with `python -m tarry.demo.tracker`, or set TRIAGE_TRACKER"
+        raise ConnectionError(f"no tracker answers at {settings.tracker}: {hint}") from error
     response.raise_for_status()
     if settings.crash:
         # The ticket is open; nothing says so yet but the tracker.
@@ -128,7 +127,7 @@ scripted_safe = _scripted(open_ticket_safe)
 scripted_keyed = _scripted(open_ticket_keyed)
 
 app = App(
-    model=OpenAIModel(os.environ.get("OPENAI_MODEL", "gpt-5-mini")),
+    model=OpenAIModel(os.environ.get("OPENAI_MODEL", "gpt-5.6-luna")),
     instructions=INSTRUCTIONS,
     extensions=[Extension("triage", [search_logs, open_ticket])],
 )

@@ -1,8 +1,9 @@
-"""For tests of an application: a scripted model, and the rules of a strict provider."""
+"""For tests of an application: a scripted model, the rules of a strict provider, and a stage with real processes."""
 
 from __future__ import annotations
 
 from tarry.testing.scripted import ScriptedModel, ScriptExhausted
+from tarry.testing.stage import Stage
 from tarry.testing.steps import Call, Fail, Reply, Step, call, calls, empty, fail, raw_call, say
 from tarry.testing.strict import InvalidRequest, check_request
 
@@ -13,6 +14,7 @@ __all__ = [
     "Reply",
     "ScriptExhausted",
     "ScriptedModel",
+    "Stage",
     "Step",
     "call",
     "calls",

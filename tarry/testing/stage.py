@@ -19,7 +19,7 @@ from tarry.client import Harness
 from tarry.connect import data_converter, is_server_configured
 from tarry.embedded import EmbeddedServer
 from tarry.processes import Child, environment_of, worker
-from tarry.settings import PREFIX, Settings
+from tarry.settings import PREFIX, Settings, load_settings
 
 HEARTBEAT_TIMEOUT = 2.0
 """Seconds: who kills workers wants to see them missed soon."""
@@ -74,10 +74,15 @@ class Stage:
         return await self._exit.enter_async_context(child)
 
     def _stage_settings(self) -> Settings:
-        queue = f"stage-{secrets.token_hex(4)}"
-        settings = Settings(task_queue=queue, heartbeat_timeout=HEARTBEAT_TIMEOUT, shutdown_grace=SHUTDOWN_GRACE)
+        chosen: dict[str, object] = {
+            "task_queue": f"stage-{secrets.token_hex(4)}",
+            "heartbeat_timeout": HEARTBEAT_TIMEOUT,
+            "shutdown_grace": SHUTDOWN_GRACE,
+        }
         # On a shared server content is kept where its other clients look for it.
-        return settings if self._server is None else settings.model_copy(update={"store": str(self.folder / "store")})
+        if self._server is not None:
+            chosen["store"] = str(self.folder / "store")
+        return load_settings().model_copy(update=chosen)
 
     async def _connect(self) -> Harness:
         if self._server is None:
