@@ -19,7 +19,11 @@ NOT_HERE_PAUSE = 6.0
 
 
 class CallState(BaseModel):
-    """`run` counts how often the one intent was scheduled; `attempt` is the newest that announced itself."""
+    """Where the runs stand, over every time the one intent was scheduled.
+
+    `run` is the number of the first run of the newest scheduling; `attempt` counts within it, and is the newest that
+    announced itself.
+    """
 
     run: int = 1
     attempt: int = 1
@@ -163,7 +167,7 @@ def _again(state: CallState) -> Command:
 
 
 def _next_run(state: CallState) -> None:
-    state.run += 1
+    state.run += state.attempt
     state.attempt = 1
 
 

@@ -53,23 +53,23 @@ def test_an_unsafe_tool_with_a_reconcile_hook_is_asked_first(event: WorkerLost |
 
 
 def test_a_safe_tool_whose_attempts_are_used_up_is_held_until_a_retry() -> None:
-    state = CallState()
+    state = CallState(run=1, attempt=6)
     assert advance(state, WorkerLost(""), SAFE) == Hold("every attempt at this tool lost its worker")
     assert advance(state, Released(), SAFE) == Execute()
-    assert state == CallState(run=2)
+    assert state == CallState(run=7), "the next run is the seventh, whoever scheduled it"
 
 
 def test_a_safe_tool_reruns_uncounted_after_a_clean_stop() -> None:
     state = CallState(run=1, attempt=3)
     assert advance(state, WorkerStopped(""), SAFE) == Execute()
-    assert state == CallState(run=2, attempt=1)
+    assert state == CallState(run=4, attempt=1)
 
 
 def test_a_tool_that_no_worker_has_is_looked_for_five_times_in_thirty_seconds() -> None:
     state = CallState(attempt=2)
     commands = [advance(state, Ran(NOT_HERE), UNSAFE) for _ in range(6)]
     assert commands == [Execute(pause=6.0)] * 5 + [Unavailable()]
-    assert state == CallState(run=6, attempt=1, not_here=6)
+    assert state == CallState(run=7, attempt=1, not_here=6)
 
 
 def test_a_stop_before_the_code_runs_settles_as_aborted() -> None:
