@@ -4,6 +4,7 @@ from tarry.client.conversation import Conversation
 from tarry.client.errors import (
     ConversationBusy,
     InboxFull,
+    InputTooLarge,
     NoSuchConversation,
     NotHeld,
     RequestConflict,
@@ -18,6 +19,7 @@ __all__ = [
     "ConversationBusy",
     "Harness",
     "InboxFull",
+    "InputTooLarge",
     "NoSuchConversation",
     "NotHeld",
     "RequestConflict",

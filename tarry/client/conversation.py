@@ -23,9 +23,10 @@ from temporalio.common import (
 from temporalio.exceptions import ApplicationError
 from temporalio.service import RPCError, RPCStatusCode
 
-from tarry.client.errors import NoSuchConversation, translate
+from tarry.client.errors import InputTooLarge, NoSuchConversation, translate
 from tarry.client.submission import Submission
 from tarry.core.conversation import ConversationInput
+from tarry.core.inbox import TooLarge, content_size
 from tarry.core.protocol import (
     ABORT,
     CONVERSATION,
@@ -37,6 +38,7 @@ from tarry.core.protocol import (
     SubmissionView,
     SubmitInput,
     WhenBusy,
+    digest,
 )
 from tarry.core.text import clean_text
 from tarry.core.transcript import Entry, Position
@@ -69,10 +71,12 @@ class Conversation:
             RequestConflict: the request id was used for other content.
             ConversationBusy: `when_busy` is `reject` and a run is open or queued.
             InboxFull: too much is queued.
+            InputTooLarge: it has over 512 KiB.
         """
+        content = _checked_content(content)
         request_id = request_id or uuid.uuid4().hex
         input = SubmitInput(
-            content=clean_text(content),
+            content=content,
             request_id=request_id,
             when_busy=when_busy,
             settings=self._settings.run_settings(),
@@ -82,7 +86,7 @@ class Conversation:
         except WorkflowUpdateRPCTimeoutOrCancelledError:
             await self._signal_with_start(input)
             view = None
-        return Submission(self._client, self._reader, self.id, request_id, view)
+        return Submission(self._client, self._reader, self.id, request_id, view, digest(content))
 
     async def _update_with_start(self, input: SubmitInput) -> SubmissionView:
         start: WithStartWorkflowOperation[Any, Any] = WithStartWorkflowOperation(
@@ -131,7 +135,7 @@ class Conversation:
 
     def submission(self, request_id: str) -> Submission:
         """A handle on an earlier submission."""
-        return Submission(self._client, self._reader, self.id, request_id, None)
+        return Submission(self._client, self._reader, self.id, request_id)
 
     async def view(self) -> ConversationView:
         """How the conversation stands. Needs a worker.
@@ -183,3 +187,12 @@ class Conversation:
             if error.status == RPCStatusCode.NOT_FOUND:
                 raise NoSuchConversation(f"there is no conversation {self.id}") from error
             raise
+
+
+def _checked_content(content: str) -> str:
+    content = clean_text(content)
+    try:
+        content_size(content)
+    except TooLarge as error:
+        raise InputTooLarge(str(error)) from None
+    return content

@@ -5,6 +5,7 @@ TarryError
 ├── RequestConflict      the request id was used for other content
 ├── ConversationBusy     asked to be refused when busy, and it is
 ├── InboxFull            wait until some inputs are answered
+├── InputTooLarge        no inbox takes it: put it into a file and name that
 ├── SubmissionRefused    an input that was only accepted by the server was refused later
 └── NotHeld              nothing to retry there
 """
@@ -34,6 +35,10 @@ class ConversationBusy(TarryError):
 
 class InboxFull(TarryError):
     """Nothing was submitted."""
+
+
+class InputTooLarge(TarryError):
+    """The input is larger than any may be; nothing was submitted."""
 
 
 class SubmissionRefused(TarryError):

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from datetime import timedelta
+from typing import TypeVar
 
 from temporalio.client import Client, WorkflowFailureError
 from temporalio.service import RPCError, RPCStatusCode
-from tenacity import AsyncRetrying, retry_if_exception_type, wait_exponential
+from tenacity import AsyncRetrying, retry_if_exception, wait_exponential
 
-from tarry.client.errors import NoSuchConversation, SubmissionRefused
+from tarry.client.errors import NoSuchConversation, RequestConflict, SubmissionRefused
 from tarry.core import inbox
 from tarry.core.messages import AssistantMessage
 from tarry.core.protocol import (
@@ -28,19 +29,49 @@ _FIRST_PAUSE = 0.02
 _LONGEST_PAUSE = 1.0
 
 
-class _NoWorker(Exception):
-    """The question was not answered in time: no worker is up."""
+_FINAL = frozenset(
+    {
+        RPCStatusCode.NOT_FOUND,
+        RPCStatusCode.INVALID_ARGUMENT,
+        RPCStatusCode.PERMISSION_DENIED,
+        RPCStatusCode.UNAUTHENTICATED,
+        RPCStatusCode.UNIMPLEMENTED,
+    }
+)
+"""Answers that asking again does not change. Any other may mean that no worker, or no server, is up."""
+
+T = TypeVar("T")
+
+
+def _may_pass(error: BaseException) -> bool:
+    return isinstance(error, RPCError) and error.status not in _FINAL
+
+
+def _patiently() -> AsyncRetrying:
+    return AsyncRetrying(
+        wait=wait_exponential(multiplier=0.1, max=2), retry=retry_if_exception(_may_pass), reraise=True
+    )
 
 
 class Submission:
-    """A handle on one submission. `view` is what was known when it was made, None when only the server was."""
+    """A handle on one submission. `view` is what is known of it so far, None as long as only the server is.
+
+    `content` is the digest of what was submitted by this handle, if anything was.
+    """
 
     def __init__(
-        self, client: Client, reader: EntryReader, conversation_id: str, request_id: str, view: SubmissionView | None
+        self,
+        client: Client,
+        reader: EntryReader,
+        conversation_id: str,
+        request_id: str,
+        view: SubmissionView | None = None,
+        content: str = "",
     ) -> None:
         self.conversation_id = conversation_id
         self.request_id = request_id
         self.view = view
+        self._content = content
         self._client = client
         self._reader = reader
 
@@ -50,14 +81,14 @@ class Submission:
         Raises:
             NoSuchConversation: nothing with that id.
             SubmissionRefused: the conversation does not know it, with the refusals it remembers.
+            RequestConflict: no worker was up when it was submitted, and its request id names other content.
         """
-        attempts = AsyncRetrying(
-            wait=wait_exponential(multiplier=0.1, max=2), retry=retry_if_exception_type(_NoWorker), reraise=True
-        )
-        lookup: SubmissionLookup = await attempts(self._look_up)
+        lookup = await self._ask(SUBMISSION, SubmissionLookup, self.request_id)
         found = lookup.submission or await self._archived(lookup.archive)
         if found is None:
             raise SubmissionRefused(await self._refusal())
+        if self._content and found.content not in ("", self._content):
+            raise RequestConflict(f"request id {self.request_id!r} was used for other content")
         return found
 
     async def wait(self) -> SubmissionView:
@@ -66,29 +97,31 @@ class Submission:
         Waits for ever; cancel it or use `asyncio.timeout` to stop waiting, which changes nothing else.
 
         Raises:
-            NoSuchConversation, SubmissionRefused: as `status`.
+            NoSuchConversation, SubmissionRefused, RequestConflict: as `status`.
         """
         pause = _FIRST_PAUSE
         while True:
             if self.view is None or self.view.status in ("queued", "placed"):
                 self.view = await self.status()
             if self.view.status in ("done", "unanswered"):
-                return await self._with_answer(self.view)
+                settled: SubmissionView = await _patiently()(self._with_answer, self.view)
+                return settled
             await self._run_ended(self.view.generation_id or await self._open_generation())
             await asyncio.sleep(pause)
             pause = min(pause * 1.5, _LONGEST_PAUSE)
 
-    async def _look_up(self) -> SubmissionLookup:
+    async def _ask(self, query: str, as_type: type[T], *arguments: str) -> T:
+        """The conversation's answer, waited for while no worker is up."""
         handle = self._client.get_workflow_handle(self.conversation_id)
         try:
-            lookup: SubmissionLookup = await handle.query(
-                SUBMISSION, self.request_id, result_type=SubmissionLookup, rpc_timeout=QUERY_TIMEOUT
+            answer: T = await _patiently()(
+                handle.query, query, args=arguments, result_type=as_type, rpc_timeout=QUERY_TIMEOUT
             )
         except RPCError as error:
             if error.status == RPCStatusCode.NOT_FOUND:
                 raise NoSuchConversation(f"there is no conversation {self.conversation_id}") from error
-            raise _NoWorker from error
-        return lookup
+            raise
+        return answer
 
     async def _archived(self, archive: tuple[str, ...]) -> SubmissionView | None:
         packed = await self._reader.archived(archive, digest(self.request_id))
@@ -103,9 +136,7 @@ class Submission:
         return (await self._conversation()).open_generation
 
     async def _conversation(self) -> ConversationView:
-        handle = self._client.get_workflow_handle(self.conversation_id)
-        view: ConversationView = await handle.query(VIEW, result_type=ConversationView)
-        return view
+        return await self._ask(VIEW, ConversationView)
 
     async def _run_ended(self, generation_id: str | None) -> None:
         """The history's long poll: returns when the run closes, costs no event (spec §7.5)."""

@@ -107,9 +107,7 @@ class Inbox(BaseModel):
             raise Busy("the conversation is busy")
         if len(self.queue) >= MAX_ITEMS:
             raise Full(f"the inbox holds {MAX_ITEMS} inputs; wait until some are answered")
-        own = len(submit.content.encode())
-        if own > MAX_CONTENT:
-            raise TooLarge(f"the input has {own} bytes, {MAX_CONTENT} are allowed; put it into a file and name that")
+        own = content_size(submit.content)
         size = sum(item.size() for item in self.queue) + own
         if size > MAX_BYTES:
             raise Full(f"the inbox would hold {size} bytes, {MAX_BYTES} are allowed; wait until some are answered")
@@ -173,6 +171,18 @@ class Inbox(BaseModel):
         return record
 
 
+def content_size(content: str) -> int:
+    """Bytes that an input counts for.
+
+    Raises:
+        TooLarge: more than any input may have.
+    """
+    size = len(content.encode())
+    if size > MAX_CONTENT:
+        raise TooLarge(f"the input has {size} bytes, {MAX_CONTENT} are allowed; put it into a file and name that")
+    return size
+
+
 def pack(record: Record) -> str:
     """A settled record in some fifty bytes; the request id is the key it is filed under."""
     numbers = (_STATUSES.index(record.status), _REASONS.index(record.reason), record.run, record.entry, record.answer)
@@ -201,6 +211,7 @@ def view(record: Record, generation_id: str, answer_text: str | None = None) -> 
     return SubmissionView(
         request_id=record.request_id,
         status=record.status,
+        content=record.content,
         generation_id=generation_id if record.run else "",
         entry=record.entry if record.entry >= 0 else None,
         answer=record.answer if record.answer >= 0 else None,

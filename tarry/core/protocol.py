@@ -94,6 +94,7 @@ class SubmissionView(Frozen):
 
     request_id: str
     status: SubmissionStatus
+    content: str = Field(default="", description="digest of what was submitted; empty: not told")
     generation_id: str = ""
     entry: int | None = None
     answer: int | None = None
@@ -228,7 +229,7 @@ class ToolCallInput(Frozen):
 class ToolRunInput(Frozen):
     """The intent: what is about to run, in history before it runs (spec §4.1).
 
-    `run` counts the schedulings of one intent; with Temporal's attempt it fences off zombies (spec §4.6).
+    `run` is the number of the first run of this scheduling; with Temporal's attempt it fences off zombies (spec §4.6).
     """
 
     conversation_id: str
