@@ -147,7 +147,7 @@ class _Scenario:
         submission = await conversation.submit(QUESTION, request_id="investigate-1")
         self._say(f"asked: {QUESTION}")
         crash = await self._crash(first, tracker_url)
-        second = await stage.start_worker(**environment)
+        second = await stage.start_worker(TRIAGE_CRASH="0", **environment)
         self._say(f"worker 2 (pid {second.pid}) serves the agent")
         async with asyncio.timeout(PATIENCE):
             settled = await submission.wait()

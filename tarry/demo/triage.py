@@ -61,7 +61,7 @@ def search_logs(pattern: str) -> str:
     found = list(_matching(re.compile(pattern, re.IGNORECASE)))
     shown = found[:SHOWN_LINES]
     left_out = [f"… and {len(found) - len(shown)} more"] if len(found) > len(shown) else []
-    return "\n".join([f"{len(found)} matches", *shown, *left_out])
+    return "\n".join([f"matches: {len(found)}", *shown, *left_out])
 
 
 def _matching(pattern: re.Pattern[str]) -> Iterator[str]:

@@ -1,0 +1,87 @@
+"""The examples print what they claim, each by itself, and say how they are run."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+from temporalio.client import Client
+
+from tarry.embedded import EmbeddedServer
+from tests.support.programs import ROOT, living_in, run
+
+EXAMPLES = ROOT / "examples"
+MOST_LINES = 100
+
+PRINTED = {
+    "01_hello.py": """\
+An express parcel to the US takes 4 days.
+
+The transcript:
+user: How long does an express parcel to the US take?
+assistant: calls delivery_days {"country": "US", "express": true}
+tool: 4
+assistant: An express parcel to the US takes 4 days.
+""",
+    "02_survive_kill.py": """\
+worker 1 ended by signal 9
+worker 2 finished the run: done
+I was told: <harness>
+[error] Tool open_ticket was interrupted and may have partially run. Find out what it did before repeating it.
+</harness>
+runs: search_logs 1, open_ticket 1
+""",
+    "03_three_replay_policies.py": """\
+default: tickets TICKET-1; the agent says: It was interrupted.
+safe:    tickets TICKET-2, TICKET-3; the agent says: Opened TICKET-3
+keyed:   tickets TICKET-4; the agent says: Opened TICKET-4
+""",
+}
+
+
+def files() -> list[Path]:
+    return sorted(EXAMPLES.glob("*.py"))
+
+
+def left_in(folder: Path) -> list[str]:
+    """Processes and files."""
+    return living_in(folder) + [file.name for file in folder.iterdir()]
+
+
+@pytest.mark.parametrize("name", PRINTED)
+async def test_example_prints_what_it_claims_and_leaves_nothing(name: str, tmp_path: Path) -> None:
+    ended = await run(sys.executable, str(EXAMPLES / name), cwd=tmp_path)
+
+    assert (ended.code, ended.stdout, ended.stderr) == (0, PRINTED[name], "")
+    assert left_in(tmp_path) == []
+
+
+async def test_example_uses_the_server_that_is_configured(server: EmbeddedServer, tmp_path: Path) -> None:
+    query = 'WorkflowType = "tarry.conversation" AND TaskQueue STARTS_WITH "stage-"'
+    client = await Client.connect(server.address)
+    before = (await client.count_workflows(query)).count
+
+    ended = await run(sys.executable, str(EXAMPLES / "01_hello.py"), cwd=tmp_path, TEMPORAL_ADDRESS=server.address)
+
+    assert (ended.code, ended.stdout) == (0, PRINTED["01_hello.py"]), ended.stderr
+    assert (await client.count_workflows(query)).count == before + 1
+
+
+def test_every_example_is_shown_to_run() -> None:
+    assert [file.name for file in files()] == sorted(PRINTED)
+
+
+def test_every_example_opens_with_its_run_line_and_is_short() -> None:
+    for file in files():
+        lines = file.read_text().splitlines()
+        opening = [line for line in lines[:10] if line.startswith("#")]
+
+        assert f"#     .venv/bin/python examples/{file.name}" in opening
+        assert len(lines) <= MOST_LINES, file.name
+
+
+def test_readme_lists_every_example() -> None:
+    readme = (EXAMPLES / "README.md").read_text()
+
+    assert [file.name for file in files() if f"({file.name})" not in readme] == []
