@@ -14,7 +14,7 @@ from temporalio import workflow
 from temporalio.common import RawValue
 from temporalio.exceptions import ApplicationError
 
-from tarry.core.conversation import ConversationInput, ConversationState, OpenRun, generation_id
+from tarry.core.conversation import ConversationInput, ConversationState, OpenRun
 from tarry.core.inbox import Busy, Conflict, Full, Record, TooLarge, unpack, view
 from tarry.core.protocol import (
     ABORT,
@@ -51,8 +51,9 @@ class Conversation:
 
     @workflow.init
     def __init__(self, input: ConversationInput) -> None:
-        self._state = input.carry or ConversationState(nonce=input.nonce or workflow.uuid4().hex[:12])
+        self._state = input.carry or ConversationState.born(input.nonce or workflow.uuid4().hex[:12])
         self._stop = StopSwitch()
+        self._stops = 0
         self._admission = asyncio.Lock()
         self._must_turn_over = False
 
@@ -65,10 +66,10 @@ class Conversation:
     async def _body(self) -> None:
         """Answer inputs until it is time to continue as new."""
         while True:
-            await workflow.wait_condition(lambda: self._state.open is not None or self._must_turn_over)
+            await workflow.wait_condition(lambda: self._state.open is not None or self._should_turn_over())
             if self._state.open is not None:
                 await self._answer(self._state.open)
-            if self._must_turn_over or self._is_long():
+            if self._should_turn_over():
                 return
 
     async def _answer(self, run: OpenRun) -> None:
@@ -79,14 +80,15 @@ class Conversation:
         self._stop = StopSwitch()
         if self._state.transcript.wants_sealing:
             await seal(self._state.transcript)
-        if self._state.inbox.wants_archiving:
+        while self._state.inbox.wants_archiving:
             await archive_settled(self._state)
         self._state.open_next(workflow.now(), workflow.info().workflow_id)
 
-    def _is_long(self) -> bool:
+    def _should_turn_over(self) -> bool:
         info = workflow.info()
         events = info.get_current_history_length()
-        return events > self._state.turnover_events or info.is_continue_as_new_suggested()
+        is_long = events > self._state.turnover_events or info.is_continue_as_new_suggested()
+        return self._must_turn_over or is_long
 
     def _abort_all(self) -> None:
         """Temporal's cancel means Stop; the conversation lives on in a fresh run (spec §7.4)."""
@@ -94,6 +96,7 @@ class Conversation:
         self._must_turn_over = True
 
     def _abort(self) -> str:
+        self._stops += 1
         self._state.inbox.withdraw_queued()
         if self._state.open is None:
             return ""
@@ -107,21 +110,31 @@ class Conversation:
 
     @submit.validator
     def _check_submit(self, input: SubmitInput) -> None:
-        known = self._check(input, self._state.inbox.find(input.request_id))
+        known = self._state.inbox.find(input.request_id)
+        if known is None and self._state.inbox.archive:
+            return  # it may be archived: only the handler can look there
+        known = self._check(input, known)
         if known is not None:
             raise ApplicationError("known request id", self._view(known), type=DUPLICATE)
 
     async def _admit(self, input: SubmitInput) -> SubmissionView:
         """One at a time, so that inputs keep the order of their arrival."""
+        stops = self._stops
         async with self._admission:
             if not input.request_id:
                 input = input.model_copy(update={"request_id": str(workflow.uuid4())})
             known = self._check(input, await self._find(input.request_id))
-            if known is None:
-                self._state.inbox.admit(input, workflow.now())
-                self._state.open_next(workflow.now(), workflow.info().workflow_id)
-                known = self._state.inbox.live[input.request_id]
-            return self._view(known)
+            return self._view(known or self._take_in(input, was_stopped=self._stops > stops))
+
+    def _take_in(self, input: SubmitInput, *, was_stopped: bool) -> Record:
+        """Admit a new input; one that a Stop overtook while the archive was asked is withdrawn by that Stop."""
+        self._state.inbox.admit(input, workflow.now())
+        if was_stopped:
+            self._state.inbox.withdraw_queued()
+        self._state.open_next(workflow.now(), workflow.info().workflow_id)
+        record = self._state.inbox.find(input.request_id)
+        assert record is not None
+        return record
 
     def _check(self, input: SubmitInput, known: Record | None) -> Record | None:
         try:
@@ -149,7 +162,7 @@ class Conversation:
         return unpack(request_id, found.record) if found.record is not None else None
 
     def _view(self, record: Record) -> SubmissionView:
-        run_id = generation_id(workflow.info().workflow_id, self._state.nonce, record.run)
+        run_id = self._state.generation_of(workflow.info().workflow_id, record.run)
         return view(record, run_id, self._state.answer_text(record))
 
     @workflow.update(name=ABORT)

@@ -82,11 +82,12 @@ class Generation:
         return self._result(command)
 
     async def _carry_out(self, command: machine.Command) -> machine.Event:
+        if isinstance(command, machine.RunCalls):
+            # Also after a Stop: each call has a result then too, saying that it was not started.
+            return await self._run_calls(command)
         if self._stop.is_set:
             return machine.Aborted()
         match command:
-            case machine.RunCalls():
-                return await self._run_calls(command)
             case machine.Hold():
                 self._phase = "held"
                 return machine.Released() if await self._holder.hold(command.why) else machine.Aborted()

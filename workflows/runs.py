@@ -24,40 +24,59 @@ from workflows.supervise import StopSwitch
 
 
 async def run_generation(state: ConversationState, run: OpenRun, stop: StopSwitch) -> RunResult:
-    """The run's result; a run that ends without one is salvaged and its input `unanswered`."""
-    input = GenerationInput(
+    """The run's result; a run that ends without one is salvaged and its input `unanswered`.
+
+    When another timeline answered another input under its id, it gets the next one (spec §1.7).
+    """
+    first_id = run.generation_id
+    for number in range(2, 100):
+        try:
+            return await _start(run, stop)
+        except ChildWorkflowError as error:
+            return await _salvage(run, str(error.cause or error))
+        except WorkflowAlreadyStartedError:
+            adopted = await _adopt(run, stop)
+        if adopted.matches and adopted.result is not None:
+            return RunResult.model_validate(adopted.result)
+        if adopted.matches:
+            return await _salvage(run, "it left no result")
+        run = state.rename_open(f"{first_id}~{number}")
+    return await _salvage(run, "other timelines used its ids")
+
+
+def _input(run: OpenRun) -> GenerationInput:
+    return GenerationInput(
         conversation_id=workflow.info().workflow_id, run=run.run, start=run.start, settings=run.settings
     )
-    fingerprint = digest(canonical_json(input.model_dump(mode="json")))
-    try:
-        child = await workflow.start_child_workflow(
-            GENERATION,
-            input,
-            result_type=RunResult,
-            **options.child(run.generation_id, input.conversation_id, fingerprint, f"run {run.run}"),
-        )
-        return await stop.watch(child)
-    except WorkflowAlreadyStartedError:
-        return await _adopt(run, fingerprint, stop)
-    except ChildWorkflowError as error:
-        return await _salvage(run, str(error.cause or error))
 
 
-async def _adopt(run: OpenRun, fingerprint: str, stop: StopSwitch) -> RunResult:
+def _fingerprint(input: GenerationInput) -> str:
+    return digest(canonical_json(input.model_dump(mode="json")))
+
+
+async def _start(run: OpenRun, stop: StopSwitch) -> RunResult:
+    input = _input(run)
+    child = await workflow.start_child_workflow(
+        GENERATION,
+        input,
+        result_type=RunResult,
+        **options.child(run.generation_id, input.conversation_id, _fingerprint(input), f"run {run.run}"),
+    )
+    return await stop.watch(child)
+
+
+async def _adopt(run: OpenRun, stop: StopSwitch) -> Adopted:
     try:
-        adopted = await stop.watch(
+        return await stop.watch(
             workflow.start_activity(
                 ADOPT,
-                AdoptInput(workflow_id=run.generation_id, digest=fingerprint),
+                AdoptInput(workflow_id=run.generation_id, digest=_fingerprint(_input(run))),
                 result_type=Adopted,
                 **options.adopt(run.settings),
             )
         )
-    except ActivityError as error:
-        return await _salvage(run, str(error.cause or error))
-    if adopted.matches and adopted.result is not None:
-        return RunResult.model_validate(adopted.result)
-    return await _salvage(run, "another timeline used its id")
+    except ActivityError:
+        return Adopted(matches=True)
 
 
 async def _salvage(run: OpenRun, why: str) -> RunResult:

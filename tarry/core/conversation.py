@@ -12,7 +12,7 @@ from pydantic import BaseModel, Field
 from tarry.core.inbox import Inbox, Record
 from tarry.core.messages import AssistantMessage, Frozen, Usage
 from tarry.core.protocol import ConversationView, RunResult, RunSettings
-from tarry.core.transcript import Position, Transcript, note_draft, user_draft
+from tarry.core.transcript import NoSuchPosition, Position, Transcript, note_draft, user_draft
 
 REFUSALS = 20
 REFUSAL_LIMIT = 300
@@ -45,6 +45,11 @@ class ConversationState(BaseModel):
     turnover_events: int = RunSettings().turnover_events
     refusals: list[str] = Field(default_factory=list)
 
+    @classmethod
+    def born(cls, nonce: str) -> ConversationState:
+        """A new conversation. Its transcript's chain begins with the nonce: no other conversation has its chains."""
+        return cls(nonce=nonce, transcript=Transcript(start=Position(chain=nonce)))
+
     def open_next(self, now: datetime, conversation_id: str) -> None:
         """Place the oldest queued input and open its run, unless one is open or nothing waits."""
         if self.open is not None or not self.inbox.queue:
@@ -61,9 +66,27 @@ class ConversationState(BaseModel):
             settings=item.settings,
         )
 
+    def rename_open(self, generation_id: str) -> OpenRun:
+        """The open run goes on under another id, since another timeline used its own (spec §1.7)."""
+        assert self.open is not None
+        self.open = self.open.model_copy(update={"generation_id": generation_id})
+        return self.open
+
+    def generation_of(self, conversation_id: str, run: int) -> str:
+        """The workflow id of a run."""
+        if self.open is not None and self.open.run == run:
+            return self.open.generation_id
+        return generation_id(conversation_id, self.nonce, run)
+
     def close_run(self, run: OpenRun, result: RunResult, now: datetime) -> None:
-        """Take over what the run returned and settle its input."""
-        self.transcript.extend(list(result.pages), list(result.entries))
+        """Take over what the run returned and settle its input.
+
+        What does not continue this transcript is left out and the run counts as lost: nothing may wedge here.
+        """
+        try:
+            self.transcript.extend(list(result.pages), list(result.entries))
+        except NoSuchPosition as error:
+            result = RunResult(status="unanswered", reason="lost", detail=str(error), usage=result.usage)
         if result.reason == "lost":
             self.transcript.append(note_draft(f"The run was lost: {result.detail}", now, run.run))
         answer = self.transcript.tail[-1].index if result.status == "done" else None

@@ -59,18 +59,25 @@ def digest(text: str) -> str:
 
 
 class RunSettings(Frozen):
-    """The settings a run is pinned to when its input is admitted; later deploys do not change them."""
+    """The settings a run is pinned to when its input is admitted; later deploys do not change them.
+
+    Bounded, since they also come by Temporal signal, from any shell: no timer may be asked to be negative or endless.
+    """
 
     heartbeat_timeout: float = Field(
-        default=8.0, description="seconds without a heartbeat after which a worker counts as lost"
+        default=8.0, ge=1, le=600, description="seconds without a heartbeat after which a worker counts as lost"
     )
-    restart_limit: int = Field(default=5, description="lost workers in a row after which work is held")
-    provider_retries: int = Field(default=3, description="retries of a model request after provider errors")
+    restart_limit: int = Field(default=5, ge=1, le=1_000, description="lost workers in a row after which work is held")
+    provider_retries: int = Field(
+        default=3, ge=0, le=20, description="retries of a model request after provider errors"
+    )
     model_idle_timeout: float = Field(
-        default=60.0, description="seconds of silence after which a response counts as stalled"
+        default=60.0, ge=1, le=3_600, description="seconds of silence after which a response counts as stalled"
     )
-    max_turns: int = Field(default=100, description="model responses in one run")
-    turnover_events: int = Field(default=1_000, description="history events after which a workflow continues as new")
+    max_turns: int = Field(default=100, ge=1, le=10_000, description="model responses in one run")
+    turnover_events: int = Field(
+        default=1_000, ge=10, le=10_000, description="history events after which a workflow continues as new"
+    )
 
 
 WhenBusy = Literal["follow_up", "reject"]

@@ -102,8 +102,8 @@ def _before(entry: Entry) -> Position:
 
 
 def place(draft: Draft, after: Position) -> Entry:
-    """Give `draft` its index and chain."""
-    body = draft.model_dump(mode="json") | {"index": after.index, "prev": after.chain}
+    """Give `draft` its index and chain, which tells nothing of the time: what a reset does again is the same entry."""
+    body = draft.model_dump(mode="json", exclude={"at"}) | {"index": after.index, "prev": after.chain}
     chain = hashlib.sha256((after.chain + canonical_json(body)).encode()).hexdigest()
     return Entry(**dict(draft), index=after.index, prev=after.chain, chain=chain)
 
