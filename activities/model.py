@@ -32,7 +32,6 @@ from tarry.core.text import clean_text
 from tarry.entries import EntryReader
 from tarry.models import ModelError, ModelRequest, ModelResponse
 
-
 PROGRESS_CHARACTERS = 16 * 1024
 """How much of a long answer a heartbeat carries: all of it would be sent again several times a second."""
 

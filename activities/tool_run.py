@@ -164,7 +164,7 @@ class ToolRun:
         """What became of the attempt before this one, as far as anybody knows."""
         details = activity.info().heartbeat_details
         published = Progress.model_validate(details[0]).text if details else ""
-        return results.interrupted(self._tool.name, published)
+        return results.interrupted(self._tool.name, published or self._input.published)
 
     async def _announce(self) -> None:
         """Fence off the earlier attempts, before anything of this one runs (spec §4.6)."""

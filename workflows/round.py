@@ -100,7 +100,7 @@ class Round:
             result_type=ToolOutcome,
             **options.child(task_id, self._input.conversation_id, arguments, options.summary(call), call.tool),
         )
-        return await self._stop.watch(child)
+        return await self._stop.watch_child(child)
 
     async def _adopt(self, task_id: str, arguments: str) -> Adopted:
         try:

@@ -13,7 +13,7 @@ from datetime import timedelta
 from typing import Any, TypeVar
 
 from temporalio import workflow
-from temporalio.exceptions import ActivityError, ApplicationError, TimeoutError
+from temporalio.exceptions import ActivityError, ApplicationError, FailureError, TimeoutError
 
 from tarry.core.protocol import WORKER_SHUTDOWN, Progress
 from tarry.core.text import bound_text
@@ -64,6 +64,20 @@ class StopSwitch:
             return await work
         finally:
             self._open.remove(work)
+
+    async def watch_child(self, child: workflow.ChildWorkflowHandle[Any, T]) -> T:
+        """Await `child`; a Stop cancels it by its id: the SDK's own cancel is for the first of its runs alone."""
+        telling = asyncio.ensure_future(self._tell(child.id))
+        try:
+            return await child
+        finally:
+            telling.cancel()
+
+    async def _tell(self, child_id: str) -> None:
+        await workflow.wait_condition(lambda: self.is_set)
+        # A child that has just ended needs no telling.
+        with contextlib.suppress(FailureError):
+            await workflow.get_external_workflow_handle(child_id).cancel()
 
     async def pause(self, seconds: float, why: str) -> None:
         """Wait durably; a Stop ends it early."""

@@ -39,7 +39,6 @@ from tarry.core.protocol import (
 from workflows import options
 from workflows.supervise import Holder, StopSwitch, is_worker_lost, is_worker_stopped, published, supervise
 
-
 MAX_MEMOS = 1_800
 """Temporal takes 2,000 updates in one run; the rest is for announcements and retries (spec §1.5)."""
 
@@ -105,12 +104,16 @@ class ToolCall:
 
     def _ended(self, error: ActivityError) -> machine.Event:
         if self._stop.is_set:
-            return machine.Ran(results.aborted(self._input.call.tool, published(error)))
+            return machine.Aborted(published(error) if self._had_begun(error) else None)
         if is_worker_lost(error):
             return machine.WorkerLost(published(error))
         if is_worker_stopped(error):
             return machine.WorkerStopped(published(error))
         return machine.Ran(results.tool_error(self._input.call.tool, error.cause or error))
+
+    def _had_begun(self, error: ActivityError) -> bool:
+        # Between two attempts at a safe tool the server tells of none that was started.
+        return error.started_event_id > 0 or self._input.call.replay == "safe"
 
     async def _reconcile(self, output: str) -> machine.Event:
         if self._stop.is_set:
@@ -137,6 +140,7 @@ class ToolCall:
             run=self._state.run,
             idempotency_key=digest(task_id),
             heartbeat_timeout=self._input.settings.heartbeat_timeout,
+            published=self._state.published or "",
         )
 
     def _settled(self, command: machine.Command) -> ToolOutcome:
@@ -147,7 +151,7 @@ class ToolCall:
             case machine.Interrupt():
                 return results.interrupted(tool, command.output)
             case machine.Abort():
-                return results.aborted(tool, started=False)
+                return results.aborted(tool, command.output or "", started=command.output is not None)
             case machine.Unavailable():
                 return results.unavailable(tool)
             case _:

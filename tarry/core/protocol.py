@@ -245,6 +245,7 @@ class ToolRunInput(Frozen):
     run: int
     idempotency_key: str
     heartbeat_timeout: float
+    published: str = Field(default="", description="by runs of an earlier scheduling that were cut off")
 
 
 OutcomeCode = Literal[

@@ -22,12 +22,13 @@ class CallState(BaseModel):
     """Where the runs stand, over every time the one intent was scheduled.
 
     `run` is the number of the first run of the newest scheduling; `attempt` counts within it, and is the newest that
-    announced itself.
+    announced itself. `published` is what runs that were cut off had published, None while none was.
     """
 
     run: int = 1
     attempt: int = 1
     not_here: int = 0
+    published: str | None = None
 
 
 @dataclass(frozen=True)
@@ -66,7 +67,9 @@ class Released:
 
 @dataclass(frozen=True)
 class Aborted:
-    """The call was stopped before its code was running."""
+    """The call was stopped. `output` is what the run that was open had published; None: none had begun."""
+
+    output: str | None = None
 
 
 Event = Ran | WorkerLost | WorkerStopped | Reconciled | Released | Aborted
@@ -102,7 +105,9 @@ class Interrupt:
 
 @dataclass(frozen=True)
 class Abort:
-    """Settle as `aborted`."""
+    """Settle as `aborted`, with what was published; None: none of its code ran."""
+
+    output: str | None = None
 
 
 @dataclass(frozen=True)
@@ -127,10 +132,12 @@ def advance(state: CallState, event: Event, call: ResolvedCall) -> Command:
             return _ran(state, event.outcome)
         case WorkerLost():
             if call.replay == "safe":
+                _keep_output(state, event.output)
                 return Hold("every attempt at this tool lost its worker")
             return _cut_off(state, call, event.output)
         case WorkerStopped():
             if call.replay == "safe":
+                _keep_output(state, event.output)
                 return _again(state)
             return _cut_off(state, call, event.output)
         case Reconciled():
@@ -138,7 +145,9 @@ def advance(state: CallState, event: Event, call: ResolvedCall) -> Command:
         case Released():
             return _again(state)
         case Aborted():
-            return Abort()
+            if event.output is not None:
+                _keep_output(state, event.output)
+            return Abort(state.published)
         case _:
             assert_never(event)
 
@@ -148,7 +157,7 @@ def _ran(state: CallState, outcome: ToolOutcome) -> Command:
         return Settle(outcome)
     state.not_here += 1
     if state.not_here > NOT_HERE_LIMIT:
-        return Unavailable()
+        return Unavailable() if state.published is None else Interrupt(state.published)
     _next_run(state)
     return Execute(pause=NOT_HERE_PAUSE)
 
@@ -159,6 +168,10 @@ def _cut_off(state: CallState, call: ResolvedCall, output: str) -> Command:
     # The hook's memos count; those of a worker that was only thought dead must not any more.
     _next_run(state)
     return Reconcile(output)
+
+
+def _keep_output(state: CallState, output: str) -> None:
+    state.published = output or state.published or ""
 
 
 def _again(state: CallState) -> Command:

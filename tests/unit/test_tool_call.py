@@ -56,13 +56,13 @@ def test_a_safe_tool_whose_attempts_are_used_up_is_held_until_a_retry() -> None:
     state = CallState(run=1, attempt=6)
     assert advance(state, WorkerLost(""), SAFE) == Hold("every attempt at this tool lost its worker")
     assert advance(state, Released(), SAFE) == Execute()
-    assert state == CallState(run=7), "the next run is the seventh, whoever scheduled it"
+    assert state == CallState(run=7, published=""), "the next run is the seventh, whoever scheduled it"
 
 
 def test_a_safe_tool_reruns_uncounted_after_a_clean_stop() -> None:
     state = CallState(run=1, attempt=3)
     assert advance(state, WorkerStopped(""), SAFE) == Execute()
-    assert state == CallState(run=4, attempt=1)
+    assert state == CallState(run=4, attempt=1, published="")
 
 
 def test_a_tool_that_no_worker_has_is_looked_for_five_times_in_thirty_seconds() -> None:
@@ -72,8 +72,21 @@ def test_a_tool_that_no_worker_has_is_looked_for_five_times_in_thirty_seconds() 
     assert state == CallState(run=7, attempt=1, not_here=6)
 
 
+def test_a_tool_that_had_begun_and_that_no_worker_has_any_more_is_interrupted() -> None:
+    state = CallState(not_here=5)
+    assert advance(state, WorkerStopped("half"), SAFE) == Execute()
+    assert advance(state, Ran(NOT_HERE), SAFE) == Interrupt("half")
+
+
 def test_a_stop_before_the_code_runs_settles_as_aborted() -> None:
     assert advance(CallState(), Aborted(), UNSAFE) == Abort()
+
+
+def test_a_stop_after_the_code_has_begun_says_so_with_what_was_published() -> None:
+    assert advance(CallState(), Aborted("half"), UNSAFE) == Abort("half")
+    state = CallState()
+    assert advance(state, WorkerLost("half"), SAFE) == Hold("every attempt at this tool lost its worker")
+    assert advance(state, Aborted(), SAFE) == Abort("half")
 
 
 @pytest.mark.parametrize(
