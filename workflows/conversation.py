@@ -61,6 +61,8 @@ class Conversation:
     async def run(self, input: ConversationInput) -> NoReturn:
         """Serve until it is time to continue as new."""
         await supervise(self._body(), self._abort_all)
+        while self._stop.is_set:  # a Stop in the very task that turns over
+            await supervise(self._body(), self._abort_all)
         workflow.continue_as_new(input.model_copy(update={"carry": self._state}))
 
     async def _body(self) -> None:

@@ -62,7 +62,7 @@ async def _start(run: OpenRun, stop: StopSwitch) -> RunResult:
         result_type=RunResult,
         **options.child(run.generation_id, input.conversation_id, _fingerprint(input), f"run {run.run}"),
     )
-    return await stop.watch(child)
+    return await stop.watch_child(child)
 
 
 async def _adopt(run: OpenRun, stop: StopSwitch) -> Adopted:
