@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import atexit
 import logging
 import os
 import signal
 import sys
 from datetime import timedelta
+from typing import NoReturn
 
 from activities.tools import ToolActivities
 from temporalio.client import Client
@@ -121,6 +123,19 @@ def main() -> None:
     except (LoadError, SettingsError, StoreError, ConnectError) as error:
         print(f"worker: {error}", file=sys.stderr)
         raise SystemExit(2) from None
+    _leave()
+
+
+def _leave() -> NoReturn:
+    """End the process, without the interpreter's own end.
+
+    Threads of the SDK and of abandoned tools are still there and call into Python: an interpreter that takes itself
+    down meanwhile aborts, and a clean stop would look like a crash.
+    """
+    atexit._run_exitfuncs()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(0)
 
 
 if __name__ == "__main__":
