@@ -22,7 +22,7 @@ from tarry.embedded import EmbeddedServer
 DECLARATIONS: dict[Policy, str] = {
     "default": "@tool",
     "safe": '@tool(replay="safe"), no key',
-    "keyed": '@tool(replay="safe"), with a key',
+    "keyed": '@tool(replay="safe"), keyed',
 }
 
 _TO_TAKE_AWAY = (
@@ -62,7 +62,7 @@ class Story:
         self._print(Text("\nInside, its transcript\n", "bold"))
         for entry in default.transcript:
             self._print(render.entry(entry))
-        self._heading("The same crash under each declaration")
+        self._heading("The same crash under each declaration: tickets in the tracker, runs of open_ticket")
         self._print(_comparison(facts.policies))
         self._print(f"\n{_TO_TAKE_AWAY}")
         self._heading("Look at it")
@@ -92,7 +92,7 @@ def _times(count: int) -> str:
 
 def _comparison(policies: Mapping[Policy, PolicyFacts]) -> Table:
     table = Table("declaration", box=None, pad_edge=False, header_style="dim")
-    for column in ("tickets after the crash", "in the end", "runs of open_ticket"):
+    for column in ("after crash", "in the end", "runs"):
         table.add_column(column, justify="right")
     table.add_column("committed result")
     for policy, facts in policies.items():

@@ -36,7 +36,7 @@ APPS: dict[Policy, str] = {
     "keyed": "tarry.demo.triage:scripted_keyed",
 }
 QUESTION = "Investigate the order failures."
-PATIENCE = 30.0
+PATIENCE = 60.0
 """Seconds a crash and an answer may take, each."""
 
 Report = Callable[[Policy, str], None]

@@ -31,10 +31,10 @@ A worker is killed inside open_ticket, right after the ticket was opened.
 """.splitlines()
 
 TABLE = """\
-declaration                       tickets after the crash  in the end  runs of open_ticket  committed result
-@tool                                                   1           1                    1  interrupted
-@tool(replay="safe"), no key                            1           2                    2  Opened TICKET-2
-@tool(replay="safe"), with a key                        1           1                    2  Opened TICKET-1
+declaration                   after crash  in the end  runs  committed result
+@tool                                   1           1     1  interrupted
+@tool(replay="safe"), no key            1           2     2  Opened TICKET-2
+@tool(replay="safe"), keyed             1           1     2  Opened TICKET-1
 """.splitlines()
 
 
@@ -109,7 +109,7 @@ async def test_policies_tell_a_person_both_sides_and_keep_the_web_ui_up(tmp_path
         if "until Ctrl-C" in lines[-1]:
             break
 
-    page = next(line.split()[-1] for line in lines if line.startswith("The run's page"))
+    (page,) = [line.split()[-1] for line in lines if line.startswith("The run's page")]
     async with httpx.AsyncClient(trust_env=False) as client:
         answer = await client.get(page)
         call = await client.get(re.sub(r"/namespaces/(.+)/[^/]+/history", r"/api/v1/namespaces/\1", page))
