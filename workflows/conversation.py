@@ -55,6 +55,7 @@ class Conversation:
         self._stop = StopSwitch()
         self._stops = 0
         self._admission = asyncio.Lock()
+        self._arriving: list[str] = []
         self._must_turn_over = False
 
     @workflow.run
@@ -122,11 +123,15 @@ class Conversation:
     async def _admit(self, input: SubmitInput) -> SubmissionView:
         """One at a time, so that inputs keep the order of their arrival."""
         stops = self._stops
-        async with self._admission:
-            if not input.request_id:
-                input = input.model_copy(update={"request_id": str(workflow.uuid4())})
-            known = self._check(input, await self._find(input.request_id))
-            return self._view(known or self._take_in(input, was_stopped=self._stops > stops))
+        if not input.request_id:
+            input = input.model_copy(update={"request_id": str(workflow.uuid4())})
+        self._arriving.append(input.request_id)
+        try:
+            async with self._admission:
+                known = self._check(input, await self._find(input.request_id))
+                return self._view(known or self._take_in(input, was_stopped=self._stops > stops))
+        finally:
+            self._arriving.remove(input.request_id)
 
     def _take_in(self, input: SubmitInput, *, was_stopped: bool) -> Record:
         """Admit a new input; one that a Stop overtook while the archive was asked is withdrawn by that Stop."""
@@ -214,5 +219,7 @@ class Conversation:
         """What became of a submission, or where to look for it."""
         record = self._state.inbox.find(request_id)
         return SubmissionLookup(
-            submission=self._view(record) if record else None, archive=tuple(reversed(self._state.inbox.archive))
+            submission=self._view(record) if record else None,
+            archive=tuple(reversed(self._state.inbox.archive)),
+            pending=request_id in self._arriving,
         )

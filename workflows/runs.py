@@ -26,8 +26,10 @@ from workflows.supervise import StopSwitch
 async def run_generation(state: ConversationState, run: OpenRun, stop: StopSwitch) -> RunResult:
     """The run's result; a run that ends without one is salvaged and its input `unanswered`.
 
-    When another timeline answered another input under its id, it gets the next one (spec §1.7).
+    One that is stopped before it is started is not started. When another timeline answered another input under its id, it gets the next one (spec §1.7).
     """
+    if stop.is_set:
+        return RunResult(status="unanswered", reason="aborted")
     first_id = run.generation_id
     for number in range(2, 100):
         try:

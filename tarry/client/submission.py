@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from temporalio.client import Client, WorkflowFailureError
 from temporalio.service import RPCError, RPCStatusCode
-from tenacity import AsyncRetrying, retry_if_exception, wait_exponential
+from tenacity import AsyncRetrying, retry_if_exception, retry_if_result, wait_exponential, wait_fixed
 
 from tarry.client.errors import NoSuchConversation, RequestConflict, SubmissionRefused
 from tarry.core import inbox
@@ -27,6 +27,7 @@ from tarry.entries import EntryReader
 QUERY_TIMEOUT = timedelta(seconds=5)
 _FIRST_PAUSE = 0.02
 _LONGEST_PAUSE = 1.0
+_PENDING_PAUSE = 0.1
 
 
 _FINAL = frozenset(
@@ -45,6 +46,10 @@ T = TypeVar("T")
 
 def _may_pass(error: BaseException) -> bool:
     return isinstance(error, RPCError) and error.status not in _FINAL
+
+
+def _is_pending(lookup: SubmissionLookup) -> bool:
+    return lookup.submission is None and lookup.pending
 
 
 def _patiently() -> AsyncRetrying:
@@ -83,7 +88,9 @@ class Submission:
             SubmissionRefused: the conversation does not know it, with the refusals it remembers.
             RequestConflict: no worker was up when it was submitted, and its request id names other content.
         """
-        lookup = await self._ask(SUBMISSION, SubmissionLookup, self.request_id)
+        lookup: SubmissionLookup = await AsyncRetrying(
+            wait=wait_fixed(_PENDING_PAUSE), retry=retry_if_result(_is_pending)
+        )(self._ask, SUBMISSION, SubmissionLookup, self.request_id)
         found = lookup.submission or await self._archived(lookup.archive)
         if found is None:
             raise SubmissionRefused(await self._refusal())

@@ -111,10 +111,14 @@ class SubmissionView(Frozen):
 
 
 class SubmissionLookup(Frozen):
-    """A submission; or None, and the archives in which it may be, newest first."""
+    """A submission; or None, and the archives in which it may be, newest first.
+
+    `pending`: it has come in, and whether its request id is a known one is still being looked up.
+    """
 
     submission: SubmissionView | None
     archive: tuple[str, ...] = ()
+    pending: bool = False
 
 
 class EntriesQuery(Frozen):
