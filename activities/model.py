@@ -28,12 +28,15 @@ from tarry.core.protocol import (
     Progress,
 )
 from tarry.core.resolve import resolve_calls
-from tarry.core.text import clean_text
+from tarry.core.text import bound_text, clean_text
 from tarry.entries import EntryReader
 from tarry.models import ModelError, ModelRequest, ModelResponse
 
 PROGRESS_CHARACTERS = 16 * 1024
 """How much of a long answer a heartbeat carries: all of it would be sent again several times a second."""
+
+MAX_ERROR_BYTES = 4 * 1024
+"""How much of an error's text is recorded."""
 
 
 class ModelActivities:
@@ -56,19 +59,19 @@ class ModelActivities:
                 heartbeat.touch()
 
             try:
-                response = await self._respond(input, on_text)
+                return ModelAnswer(self._turn(await self._respond(input, on_text)))
             except ModelError as error:
-                return ModelAnswer(self._failure(error, "".join(streamed)))
+                failure = error
             except RPCError as error:
-                return ModelAnswer(
-                    self._failure(ModelError(f"the transcript is out of reach: {error}", "retryable"), "")
-                )
+                failure = ModelError(f"the transcript is out of reach: {error}", "retryable")
             except asyncio.CancelledError:
-                return ModelAnswer(self._cut_off("".join(streamed)))
-            except Exception as error:  # a model is application code and may raise anything
+                if activity.is_cancelled() or activity.is_worker_shutdown():
+                    return ModelAnswer(self._cut_off("".join(streamed)))
+                failure = ModelError("CancelledError: the model's own code cancelled the request", "permanent")
+            except Exception as error:  # a model is application code and may raise or return anything
                 activity.logger.exception("the model raised")
-                return ModelAnswer(self._failure(ModelError(f"{type(error).__name__}: {error}", "permanent"), ""))
-        return ModelAnswer(self._turn(response))
+                failure = ModelError(f"{type(error).__name__}: {error}", "permanent")
+            return ModelAnswer(self._failure(failure, "".join(streamed)))
 
     async def _respond(self, input: ModelRequestInput, on_text: Callable[[str], None]) -> ModelResponse:
         entries = await self._reader.context(input.conversation_id, input.generation_id, input.run_start, input.cutoff)
@@ -93,7 +96,7 @@ class ModelActivities:
     def _failure(self, error: ModelError, streamed: str) -> ModelFailure:
         return ModelFailure(
             error=error.kind,
-            text=clean_text(error.text),
+            text=bound_text(error.text, max_bytes=MAX_ERROR_BYTES).text,
             retry_after=error.retry_after,
             partial=clean_text(error.partial or streamed),
             model=self._app.model.name,
