@@ -22,6 +22,7 @@ from temporalio.api.enums.v1 import EventType
 from temporalio.client import Client
 
 from tarry.core.messages import Frozen, ToolMessage
+from tarry.core.protocol import SubmissionView
 from tarry.core.transcript import Entry, ToolFacts
 from tarry.demo.tracker import Ticket, tickets_at, tracker
 from tarry.embedded import NAMESPACE, EmbeddedServer
@@ -152,11 +153,18 @@ class _Scenario:
         async with asyncio.timeout(PATIENCE):
             settled = await submission.wait()
         self._say(f"{settled.status}: {settled.answer_text}")
-
         transcript = tuple(await conversation.transcript())
+        return await self._facts(stage.harness.client, crash, await tickets_at(tracker_url), settled, transcript)
+
+    async def _facts(
+        self,
+        client: Client,
+        crash: _Crash,
+        tickets: Sequence[Ticket],
+        settled: SubmissionView,
+        transcript: tuple[Entry, ...],
+    ) -> PolicyFacts:
         result, facts = _ticket_result(transcript)
-        client = stage.harness.client
-        tickets = await tickets_at(tracker_url)
         return PolicyFacts(
             worker_1=crash.ended_by,
             after_crash=len(crash.tickets),
