@@ -195,7 +195,11 @@ class Conversation:
             self._state.refuse(f"{SUBMIT}: one JSON object expected, {len(args)} inputs came")
             return None
         try:
-            return workflow.payload_converter().from_payload(args[0].payload, SubmitInput)
+            input = workflow.payload_converter().from_payload(args[0].payload, SubmitInput)
+            if isinstance(input, SubmitInput):
+                return input
+            self._state.refuse(f"{SUBMIT}: not readable: JSON expected")
+            return None
         # Anything at all may come from outside, and an exception here would wedge the workflow.
         except Exception as error:
             self._state.refuse(f"{SUBMIT}: not readable: {error}")

@@ -72,6 +72,7 @@ class Conversation:
             ConversationBusy: `when_busy` is `reject` and a run is open or queued.
             InboxFull: too much is queued.
             InputTooLarge: it has over 512 KiB.
+            ValueError: the request id has over 200 characters.
         """
         content = _checked_content(content)
         request_id = request_id or uuid.uuid4().hex

@@ -87,7 +87,9 @@ class SubmitInput(Frozen):
     """One input to a conversation."""
 
     content: str
-    request_id: str = Field(default="", description="names the submission for ever; empty: a new one is drawn")
+    request_id: str = Field(
+        default="", max_length=200, description="names the submission for ever; empty: a new one is drawn"
+    )
     when_busy: WhenBusy = "follow_up"
     settings: RunSettings = RunSettings()
 

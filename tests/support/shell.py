@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from tenacity import AsyncRetrying, retry_if_result, stop_after_attempt, wait_fixed
+
 from tarry.embedded import EmbeddedServer
 
 BINARY = Path(sys.executable).with_name("temporal")
@@ -27,6 +29,17 @@ async def succeeds(server: EmbeddedServer, *arguments: str) -> str:
 
 
 async def signal(server: EmbeddedServer, workflow_id: str, name: str, *inputs: str) -> None:
-    """Send a plain signal: one argument for each of `inputs`, JSON."""
+    """Send a plain signal: one argument for each of `inputs`, JSON.
+
+    In the moment in which a workflow continues as new the server takes none and says so; it is sent again then.
+    """
     given = [part for input in inputs for part in ("--input", input)]
-    await succeeds(server, "workflow", "signal", "--workflow-id", workflow_id, "--name", name, *given)
+    attempts = AsyncRetrying(retry=retry_if_result(_was_closing), stop=stop_after_attempt(50), wait=wait_fixed(0.1))
+    done: subprocess.CompletedProcess[str] = await attempts(
+        temporal, server, "workflow", "signal", "--workflow-id", workflow_id, "--name", name, *given
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def _was_closing(done: subprocess.CompletedProcess[str]) -> bool:
+    return done.returncode == 1 and "workflow is closing" in done.stderr
