@@ -1,0 +1,48 @@
+"""The commands under their names."""
+
+from __future__ import annotations
+
+from importlib.metadata import version
+from typing import Annotated
+
+import typer
+
+from tarry.cli.ask import ask
+from tarry.cli.demo import app as demo
+from tarry.cli.dev import dev
+from tarry.cli.exits import EXIT_CODES
+from tarry.cli.reading import transcript
+from tarry.cli.submissions import submit, wait
+from tarry.cli.work import ps, retry
+from tarry.cli.worker import worker
+
+app = typer.Typer(
+    help="Durable agents on Temporal.",
+    epilog=EXIT_CODES,
+    add_completion=False,
+    rich_markup_mode="markdown",
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+for _command in (dev, worker, ask, submit, wait, transcript, ps, retry):
+    app.command(epilog=EXIT_CODES)(_command)
+app.add_typer(demo, name="demo")
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"tarry {version('tarry')}")
+        raise typer.Exit
+
+
+@app.callback(invoke_without_command=True)
+def tarry(
+    context: typer.Context,
+    _version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version.")
+    ] = False,
+) -> None:
+    """Durable agents on Temporal."""
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())

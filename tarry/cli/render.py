@@ -1,0 +1,108 @@
+"""What transcripts and work look like in a terminal. Pure: everything comes in, a drawing comes out.
+
+Text of models and tools is never markup, and its control characters never reach a terminal.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+
+from rich.table import Table
+from rich.text import Text
+
+from tarry.client import WorkItem
+from tarry.core.messages import AssistantMessage, ToolCallRequest, ToolMessage
+from tarry.core.transcript import Entry
+
+RESULT_LINES = 20
+"""Lines of a tool result that are shown; JSON holds all."""
+
+_ARGUMENTS = 120
+_INDENT = "  "
+_CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+
+
+def plain(text: str) -> str:
+    """`text` without the control characters by which it could move the cursor or recolour what follows."""
+    return _CONTROLS.sub("", text)
+
+
+def entry(entry: Entry) -> Text:
+    """An entry of a transcript: a headline, its text indented, an empty line."""
+    drawn = _headline(entry)
+    match entry.message:
+        case AssistantMessage() as message:
+            _indented(drawn, message.text)
+            for request in message.calls:
+                drawn.append("\n" + _INDENT).append_text(call(request))
+        case ToolMessage() as message:
+            _indented(drawn, message.text, RESULT_LINES)
+        case None:
+            _indented(drawn, entry.note, style="italic dim")
+        case message:
+            _indented(drawn, message.text)
+    return drawn.append("\n")
+
+
+def _headline(entry: Entry) -> Text:
+    at = entry.at.astimezone().strftime("%Y-%m-%d %H:%M:%S")
+    match entry.message:
+        case AssistantMessage() as message:
+            cut = () if message.stop in ("stop", "tool_use") else (message.stop,)
+            return _joined("assistant", "green", at, entry.model, *_tokens(entry), *cut)
+        case ToolMessage() as message:
+            code = (entry.tool.code if entry.tool else "") or ("error" if message.is_error else "ok")
+            spent = duration(timedelta(milliseconds=entry.tool.duration_ms)) if entry.tool else ""
+            return _joined(plain(message.name), "red" if message.is_error else "cyan", at, code, spent)
+    return _joined(entry.kind, "dim" if entry.message is None else "bold", at)
+
+
+def _joined(name: str, style: str, *facts: str) -> Text:
+    return Text.assemble((name, style), (" · " + " · ".join(fact for fact in facts if fact), "dim"))
+
+
+def _tokens(entry: Entry) -> tuple[str, ...]:
+    if entry.usage is None:
+        return ()
+    return (f"{entry.usage.input_tokens:,} tokens in, {entry.usage.output_tokens:,} out",)
+
+
+def _indented(drawn: Text, text: str, limit: int | None = None, style: str = "") -> None:
+    lines = plain(text).splitlines()
+    for line in lines[:limit]:
+        drawn.append(f"\n{_INDENT}{line}", style)
+    if limit is not None and len(lines) > limit:
+        drawn.append(f"\n{_INDENT}… {len(lines) - limit} more lines, see --json", "dim")
+
+
+def call(request: ToolCallRequest) -> Text:
+    """A call as the model wrote it, on one line."""
+    arguments = " ".join(plain(request.arguments).split())
+    shown = arguments if len(arguments) <= _ARGUMENTS else arguments[: _ARGUMENTS - 1] + "…"
+    return Text.assemble(("→ ", "cyan"), (plain(request.name), "bold"), " ", (shown, "dim"))
+
+
+def work(items: Iterable[WorkItem], now: datetime) -> Table:
+    """What is not over, as a table. Ids come last and whole."""
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    for column in ("STATE", "KIND", "TOOL", "AGE", "ID"):
+        table.add_column(column, no_wrap=True)
+    for item in items:
+        state = Text(item.state or "-", "bold red" if item.state == "held" else "")
+        table.add_row(state, item.kind, Text(plain(item.tool) or "-"), duration(now - item.since), Text(item.id))
+    return table
+
+
+def duration(span: timedelta) -> str:
+    """A span of time in its two largest units."""
+    seconds = max(span.total_seconds(), 0.0)
+    if seconds < 10:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    days, hours = divmod(hours, 24)
+    parts = [(days, "d"), (hours, "h"), (minutes, "min"), (rest, "s")]
+    first = next((i for i, (amount, _) in enumerate(parts) if amount), 3)
+    return " ".join(f"{amount} {unit}" for amount, unit in parts[first : first + 2] if amount or unit == "s")

@@ -1,0 +1,155 @@
+"""What transcripts, work and running things look like in a terminal."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from io import StringIO
+
+import pytest
+from rich.console import Console, RenderableType
+
+from tarry.cli import render
+from tarry.cli.follow import Moment, OpenCall
+from tarry.cli.live import going_on, scrolled
+from tarry.cli.work import with_conversation_states
+from tarry.client import WorkItem
+from tarry.core.messages import AssistantMessage, ToolCallRequest, ToolMessage, Usage
+from tarry.core.transcript import (
+    Draft,
+    Entry,
+    Position,
+    ToolFacts,
+    assistant_draft,
+    note_draft,
+    place,
+    result_draft,
+    user_draft,
+)
+
+AT = datetime(2026, 5, 4, 10, 0, tzinfo=UTC)
+LOCAL = AT.astimezone().strftime("%Y-%m-%d %H:%M:%S")
+CALL = ToolCallRequest(call_id="c1", name="look_up", arguments='{\n  "name": "keys"\n}')
+
+
+def placed(draft: Draft) -> Entry:
+    return place(draft, Position())
+
+
+def result(text: str, *, is_error: bool = False, facts: ToolFacts | None = None) -> Entry:
+    message = ToolMessage(call_id="c1", name="look_up", text=text, is_error=is_error)
+    return placed(result_draft(message, facts or ToolFacts(duration_ms=1_234), AT, 1))
+
+
+def drawn(*what: RenderableType) -> list[str]:
+    """The lines on a terminal that is wide enough."""
+    out = StringIO()
+    console = Console(file=out, width=200)
+    for part in what:
+        console.print(part, soft_wrap=True)
+    return [line.rstrip() for line in out.getvalue().splitlines()]
+
+
+@pytest.mark.parametrize(
+    ("entry", "lines"),
+    [
+        (placed(user_draft("one\ntwo", AT, 1)), [f"user · {LOCAL}", "  one", "  two", ""]),
+        (
+            placed(
+                assistant_draft(AssistantMessage(text="it is", calls=(CALL,)), AT, 1, "p/m", Usage(input_tokens=1200))
+            ),
+            [f"assistant · {LOCAL} · p/m · 1,200 tokens in, 0 out", "  it is", '  → look_up { "name": "keys" }', ""],
+        ),
+        (
+            placed(assistant_draft(AssistantMessage(text="half an", stop="aborted"), AT, 1)),
+            [f"assistant · {LOCAL} · aborted", "  half an", ""],
+        ),
+        (result("third drawer"), [f"look_up · {LOCAL} · ok · 1.2 s", "  third drawer", ""]),
+        (
+            result("may have run", is_error=True, facts=ToolFacts(code="interrupted", duration_ms=90_000)),
+            [f"look_up · {LOCAL} · interrupted · 1 min 30 s", "  may have run", ""],
+        ),
+        (placed(note_draft("asked again", AT, 1)), [f"note · {LOCAL}", "  asked again", ""]),
+    ],
+)
+def test_entry_is_a_headline_and_its_text(entry: Entry, lines: list[str]) -> None:
+    assert drawn(render.entry(entry)) == lines
+
+
+def test_long_result_is_cut_and_says_how_much() -> None:
+    lines = drawn(render.entry(result("\n".join(f"line {n}" for n in range(30)))))
+
+    assert lines[1:21] == [f"  line {n}" for n in range(20)]
+    assert lines[21:] == ["  … 10 more lines, see --json", ""]
+
+
+def test_text_is_no_markup_and_moves_no_cursor() -> None:
+    hostile = "[red]x[/red] \x1b[2J\x1b]0;title\x07\r\x9b1mgone"
+
+    assert drawn(render.entry(placed(user_draft(hostile, AT, 1))))[1] == "  [red]x[/red] [2J]0;title1mgone"
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (-1, "0.0 s"),
+        (0.04, "0.0 s"),
+        (9.94, "9.9 s"),
+        (59.6, "1 min 0 s"),
+        (61, "1 min 1 s"),
+        (3_600, "1 h"),
+        (90_000, "1 d 1 h"),
+    ],
+)
+def test_duration_has_its_two_largest_units(seconds: float, text: str) -> None:
+    assert render.duration(timedelta(seconds=seconds)) == text
+
+
+def item(id: str, kind: str, state: str = "", tool: str = "") -> WorkItem:
+    return WorkItem(id=id, kind=kind, conversation_id=id.split("~")[0], state=state, tool=tool, since=AT)
+
+
+def test_work_is_a_table_whose_ids_are_whole() -> None:
+    long = "conv-" + "0123456789" * 12
+    items = [item(f"{long}~n/g1/t1.0", "tool call", "held", "look_up"), item(long, "conversation", "busy")]
+
+    lines = drawn(render.work(items, AT + timedelta(minutes=5)))
+
+    assert [line.split() for line in lines] == [
+        ["STATE", "KIND", "TOOL", "AGE", "ID"],
+        ["held", "tool", "call", "look_up", "5", "min", "0", "s", f"{long}~n/g1/t1.0"],
+        ["busy", "conversation", "-", "5", "min", "0", "s", long],
+    ]
+
+
+def test_conversation_is_busy_while_one_of_its_runs_is_open() -> None:
+    items = [item("a~n/g1", "generation", "running"), item("a", "conversation"), item("b", "conversation")]
+
+    assert [found.state for found in with_conversation_states(items)] == ["running", "busy", "idle"]
+
+
+def test_what_is_over_scrolls_by_without_the_answer() -> None:
+    entries = [
+        placed(user_draft("hello", AT, 1)),
+        placed(assistant_draft(AssistantMessage(text="let me see", calls=(CALL,)), AT, 1)),
+        result("first line\nthird drawer\n"),
+        placed(note_draft("asked again", AT, 1)),
+        placed(assistant_draft(AssistantMessage(text="cut", stop="aborted"), AT, 1)),
+        placed(assistant_draft(AssistantMessage(text="the answer"), AT, 1)),
+    ]
+
+    assert drawn(*(line for entry in entries for line in scrolled(entry))) == [
+        "let me see",
+        '→ look_up { "name": "keys" }',
+        "✓ look_up 1.2 s  third drawer",
+        "asked again",
+        "cut",
+    ]
+
+
+def test_what_goes_on_is_the_tail_of_the_stream_and_the_open_calls() -> None:
+    call = OpenCall("t", "look_up(name='keys')", AT, output="opening\nlooking\x1b[2J")
+    moment = Moment("tools run", streamed="\n".join(f"line {n}" for n in range(30)), calls=(call,))
+
+    lines = drawn(*going_on(moment, AT + timedelta(seconds=3)))
+
+    assert lines == [*(f"line {n}" for n in range(20, 30)), "… look_up(name='keys') 3.0 s  looking[2J"]
