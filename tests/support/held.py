@@ -19,11 +19,13 @@ class HeldTool:
 
     def __init__(self, *, replay: Replay = "unsafe", sequential: bool = False) -> None:
         self.ledger: list[str] = []
+        self.task_ids: list[str] = []
         self.go = threading.Event()
         self.tool: Tool = tool(name="work", description="Work.", replay=replay, sequential=sequential)(self._work)
 
     def _work(self, what: str, api: ToolApi) -> str:
         api.output(f"working on {what}")
+        self.task_ids.append(api.task_id)
         self.ledger.append(what)
         while not self.go.wait(0.02):
             if api.is_cancelled:

@@ -10,7 +10,15 @@ from temporalio.client import WorkflowExecutionStatus
 from temporalio.service import RPCError
 
 from tarry.app import App
-from tarry.client import Conversation, ConversationBusy, InboxFull, InputTooLarge, RequestConflict, SubmissionRefused
+from tarry.client import (
+    Conversation,
+    ConversationBusy,
+    InboxFull,
+    InputTooLarge,
+    RequestConflict,
+    Submission,
+    SubmissionRefused,
+)
 from tarry.core.inbox import MAX_BYTES, MAX_CONTENT
 from tarry.core.messages import UserMessage
 from tarry.core.protocol import SubmissionView
@@ -58,6 +66,7 @@ async def test_sixty_inputs_are_answered_once_and_in_order_while_the_workflow_tu
 ) -> None:
     async with stage(lowered_server, ECHO, tmp_path, turnover_events=30) as on:
         conversation = on.harness.conversation()
+        sent: list[Submission] = []
         for burst in range(12):
             sent = [await conversation.submit(f"input {burst * 5 + place}") for place in range(5)]
             await sent[0].wait()
