@@ -162,9 +162,7 @@ class ToolRun:
 
     def _interrupted(self) -> ToolOutcome:
         """What became of the attempt before this one, as far as anybody knows."""
-        details = activity.info().heartbeat_details
-        published = Progress.model_validate(details[0]).text if details else ""
-        return results.interrupted(self._tool.name, published or self._input.published)
+        return results.interrupted(self._tool.name, published_before() or self._input.published)
 
     async def _announce(self) -> None:
         """Fence off the earlier attempts, before anything of this one runs (spec §4.6)."""
@@ -249,6 +247,12 @@ class ToolRun:
         if not has_ended:
             text = f"It did not end within {self._grace:g} s of being stopped: its code may still be running."
             self._diagnostics += (Diagnostic(severity="warn", message=text, code="abandoned"),)
+
+
+def published_before() -> str:
+    """What the attempt before this one had published by its heartbeats."""
+    details = activity.info().heartbeat_details
+    return Progress.model_validate(details[0]).text if details else ""
 
 
 def _accepted(hook: Reconcile, offered: dict[str, Any]) -> dict[str, Any]:

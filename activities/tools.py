@@ -17,7 +17,7 @@ from temporalio.exceptions import ApplicationError
 from activities.heartbeat import Heartbeat
 from activities.outcomes import Outcomes
 from activities.runner import undisturbed
-from activities.tool_run import Stopped, ToolRun
+from activities.tool_run import Stopped, ToolRun, published_before
 from tarry.app import Registry
 from tarry.core import results
 from tarry.core.protocol import (
@@ -56,7 +56,7 @@ class ToolActivities:
         """
         tool = self._tools.get(input.call.tool)
         if tool is None:
-            return results.not_here(input.call.tool)
+            return results.not_here(input.call.tool, published_before() if activity.info().attempt > 1 else None)
         with _our_errors_are_final():
             run, heartbeat = self._prepare(tool, input)
             async with heartbeat:

@@ -126,9 +126,14 @@ def unavailable(tool: str) -> ToolOutcome:
     return _failure("tool_unavailable", f"Tool {_name(tool)} is not available: no worker has it. It was not run.")
 
 
-def not_here(tool: str) -> ToolOutcome:
-    """This worker lacks the tool; another may have it (spec §1.4). No model reads this."""
-    return _failure("not_here", f"Tool {_name(tool)} is not here: this worker does not have it.")
+def not_here(tool: str, published: str | None = None) -> ToolOutcome:
+    """This worker lacks the tool; another may have it (spec §1.4). No model reads this.
+
+    The details are what an earlier attempt had `published`, None when there was none.
+    """
+    content = Bounded("")
+    remark = Diagnostic(severity="error", message=f"Tool {_name(tool)} is not here: this worker does not have it.")
+    return _outcome("not_here", content, [remark], is_error=True, details=published)
 
 
 def lost(tool: str) -> ToolOutcome:

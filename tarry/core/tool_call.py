@@ -155,10 +155,13 @@ def advance(state: CallState, event: Event, call: ResolvedCall) -> Command:
 def _ran(state: CallState, outcome: ToolOutcome) -> Command:
     if outcome.code != "not_here":
         return Settle(outcome)
+    if isinstance(outcome.facts.details, str):
+        _keep_output(state, outcome.facts.details)
     state.not_here += 1
     if state.not_here > NOT_HERE_LIMIT:
         return Unavailable() if state.published is None else Interrupt(state.published)
-    _next_run(state)
+    if state.published is not None:  # else nothing has run yet that another run could be told from
+        _next_run(state)
     return Execute(pause=NOT_HERE_PAUSE)
 
 

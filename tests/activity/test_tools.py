@@ -17,7 +17,18 @@ async def test_tool_this_worker_lacks_is_not_here(bench: Bench) -> None:
 
     outcome = await bench.environment.run(bench.activities(known).run, intent(known, tool="unknown"))
 
-    assert outcome.code == "not_here"
+    assert (outcome.code, outcome.facts.details) == ("not_here", None)
+
+
+async def test_worker_that_lacks_a_tool_tells_that_an_earlier_attempt_had_begun(bench: Bench) -> None:
+    @tool
+    def known() -> str:
+        raise AssertionError("ran")
+
+    bench.informed(attempt=2, heartbeat_details=[{"text": "half", "attempt": 1}])
+    outcome = await bench.environment.run(bench.activities(known).run, intent(known, tool="unknown"))
+
+    assert (outcome.code, outcome.facts.details) == ("not_here", "half")
 
 
 async def test_arguments_that_no_longer_fit_run_nothing(bench: Bench) -> None:

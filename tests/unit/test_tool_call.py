@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tarry.core import results
 from tarry.core.protocol import ResolvedCall, ToolOutcome
 from tarry.core.tool_call import (
     Abort,
@@ -66,16 +67,20 @@ def test_a_safe_tool_reruns_uncounted_after_a_clean_stop() -> None:
 
 
 def test_a_tool_that_no_worker_has_is_looked_for_five_times_in_thirty_seconds() -> None:
-    state = CallState(attempt=2)
+    state = CallState()
     commands = [advance(state, Ran(NOT_HERE), UNSAFE) for _ in range(6)]
     assert commands == [Execute(pause=6.0)] * 5 + [Unavailable()]
-    assert state == CallState(run=7, attempt=1, not_here=6)
+    assert state == CallState(not_here=6), "no run was spent"
 
 
 def test_a_tool_that_had_begun_and_that_no_worker_has_any_more_is_interrupted() -> None:
-    state = CallState(not_here=5)
-    assert advance(state, WorkerStopped("half"), SAFE) == Execute()
-    assert advance(state, Ran(NOT_HERE), SAFE) == Interrupt("half")
+    given_back, crashed = CallState(not_here=5), CallState(attempt=2, not_here=4)
+    assert advance(given_back, WorkerStopped("half"), SAFE) == Execute()
+    assert advance(given_back, Ran(NOT_HERE), SAFE) == Interrupt("half")
+    after_a_crash = results.not_here("pay", "half")
+    assert advance(crashed, Ran(after_a_crash), SAFE) == Execute(pause=6.0)
+    assert (crashed.run, crashed.attempt) == (3, 1)
+    assert advance(crashed, Ran(NOT_HERE), SAFE) == Interrupt("half")
 
 
 def test_a_stop_before_the_code_runs_settles_as_aborted() -> None:

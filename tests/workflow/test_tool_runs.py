@@ -12,11 +12,13 @@ import pytest
 from tarry.core import tool_call
 from tarry.core.resolve import MAX_CALLS
 from tarry.embedded import EmbeddedServer
-from tarry.testing import ScriptedModel, Step, call, calls, fail, say
+from tarry.models import ModelRequest
+from tarry.testing import Reply, ScriptedModel, Step, call, calls, fail, say
 from tarry.tools import RetryTool, TaskFull, ToolApi, tool
 from tests.support.answers import answer_to, ask
 from tests.support.held import HeldTool
 from tests.support.stage import app_of, idle_stage, stage
+from tests.support.waiting import eventually
 
 
 async def test_finished_tool_is_not_run_again_when_the_next_request_fails(
@@ -211,27 +213,44 @@ async def test_tool_declared_unsafe_since_its_intent_is_not_run_again(server: Em
     assert answer.texts[0].startswith("working on a\n")
 
 
-async def test_tool_that_a_deploy_took_away_is_unavailable_and_was_not_run(
+async def test_tool_that_a_deploy_took_away_is_unavailable_or_interrupted_if_it_had_begun(
     server: EmbeddedServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Half a minute by itself; the pause is a timer, and no timer is shorter than a second.
     monkeypatch.setattr(tool_call, "NOT_HERE_PAUSE", 1.0)
-    first, gone = HeldTool(sequential=True), Counter[str]()
+    first, ledger = HeldTool(sequential=True), Counter[str]()
 
     @tool
     def removed() -> None:
-        gone["runs"] += 1
+        ledger["removed"] += 1
 
-    model = ScriptedModel([calls(call("work", what="a"), call("removed")), say("done")])
-    async with idle_stage(server, app_of(model, first.tool, removed), tmp_path, shutdown_grace=0) as on:
-        conversation = on.harness.conversation()
+    @tool(replay="safe")
+    def retrying() -> None:
+        ledger["retrying"] += 1
+        raise RetryTool("busy")
+
+    def decide(request: ModelRequest) -> Reply:
+        return (
+            calls(call("work", what="a"), call("removed"))
+            if request.messages[0].text == "0"
+            else calls(call("retrying"))
+        )
+
+    model = ScriptedModel([decide, say("done")])
+    async with idle_stage(server, app_of(model, first.tool, removed, retrying), tmp_path, shutdown_grace=0) as on:
+        conversations = [on.harness.conversation(), on.harness.conversation()]
         async with on.worker():
-            submission = await conversation.submit("go")
+            submissions = [await each.submit(str(number)) for number, each in enumerate(conversations)]
             await first.begun()
+            await eventually(lambda: asyncio.sleep(0, ledger["retrying"]))
         async with on.worker(app_of(model)):
-            answer = await answer_to(conversation, submission)
-        [looked_for] = [names for id, names in (await on.histories(conversation.id)).items() if id.endswith("/t1.1")]
+            both = zip(conversations, submissions, strict=True)
+            unavailable, interrupted = [await answer_to(each, submission) for each, submission in both]
+        histories = await on.histories(conversations[0].id)
 
-    assert (answer.end, answer.codes) == ("done", ["interrupted", "tool_unavailable"])
-    assert "It was not run." in answer.texts[1]
-    assert (gone, looked_for.count("ACTIVITY_TASK_COMPLETED")) == ({}, 6)
+    assert (unavailable.end, unavailable.codes) == ("done", ["interrupted", "tool_unavailable"])
+    assert "It was not run." in unavailable.texts[1]
+    [looked_for] = [events for workflow_id, events in histories.items() if workflow_id.endswith("/t1.1")]
+    assert (ledger["removed"], looked_for.count("ACTIVITY_TASK_COMPLETED")) == (0, 6)
+    assert (interrupted.end, interrupted.codes) == ("done", ["interrupted"])
+    assert ledger["retrying"] >= 1
