@@ -37,6 +37,9 @@ class Heartbeat:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._task.cancel()
+        if error is not None and self._changed.is_set():
+            # The next attempt is told what this one had published.
+            activity.heartbeat(self._progress())
 
     async def _beat(self) -> None:
         while True:
