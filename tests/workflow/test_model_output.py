@@ -8,14 +8,21 @@ from __future__ import annotations
 import json
 import threading
 from pathlib import Path
+from typing import Any
+
+from llmock import scenarios
+from llmock.pytest_plugin import LLMock
 
 from tarry.core.messages import AssistantMessage, ToolMessage
 from tarry.core.run import CUT_LIMIT
 from tarry.embedded import EmbeddedServer
 from tarry.models import ModelRequest
+from tarry.models.openai import OpenAIModel
 from tarry.testing import Call, ScriptedModel, Step, call, calls, empty, fail, raw_call, say
 from tarry.tools import tool
+from tests.support import scripted_provider as raw
 from tests.support.answers import answer_to, ask
+from tests.support.asking import API_KEY
 from tests.support.held import HeldTool
 from tests.support.stage import Stage, app_of, idle_stage, stage
 
@@ -268,6 +275,52 @@ async def test_answer_larger_than_history_takes_is_kept_whole(server: EmbeddedSe
     assert (answer.end, heard) == ("done", [len(long)])
     assert answer.text == long
     assert (again.end, again.text) == ("done", "short")
+
+
+async def test_bad_calls_over_real_http_are_answered_and_every_request_is_well_formed(
+    server: EmbeddedServer, tmp_path: Path, llmock: LLMock
+) -> None:
+    llmock.break_tool_call("malformed_arguments").call_tool("read", {"path": "a"})
+    llmock.call_tool("delete_universe")
+    llmock.add(scenarios.Reply(tool_calls=(scenarios.ToolCall("read", {"path": "half"}),), finish_reason="length"))
+    llmock.call_tool("read", {"path": "b"}).reply("done")
+    model = OpenAIModel("m", base_url=llmock.base_url(), api_key=API_KEY)
+    async with stage(server, app_of(model, bash, read), tmp_path) as on:
+        answer = await ask(on.harness.conversation())
+
+    assert (answer.end, answer.text) == ("done", "done")
+    assert answer.codes == ["invalid_arguments", "tool_unavailable", "cut_off", ""]
+    assert answer.texts[-1] == "read b"
+    assert len(llmock.requests) == 5
+    llmock.assert_resilient(strict=True)
+
+
+async def test_calls_without_arguments_or_ids_make_the_round_trip(server: EmbeddedServer, tmp_path: Path) -> None:
+    def made(*calls: dict[str, Any]) -> raw.Reply:
+        chunk = raw.chat_chunk(tool_calls=list(calls))
+        return raw.Reply((raw.sse(chunk, raw.chat_chunk("tool_calls"), "[DONE]"),))
+
+    odd = made(
+        {"index": 0, "id": "c", "function": {"name": "bash"}},
+        {"index": 1, "id": "c", "function": {"name": "bash", "arguments": None}},
+        {"index": 2, "function": {"name": "bash", "arguments": ""}},
+        {"index": 3, "id": None, "function": {"name": "read", "arguments": {"path": "a"}}},
+    )
+    async with raw.ScriptedProvider(odd, raw.CHAT_ANSWER) as provider:
+        model = OpenAIModel("m", base_url=provider.base_url, api_key=API_KEY)
+        async with stage(server, app_of(model, bash, read), tmp_path) as on:
+            answer = await ask(on.harness.conversation())
+        _, called, *results = provider.requests[1].body["messages"]
+
+    assert (answer.end, answer.texts) == ("done", ["ran", "ran", "ran", "read a"])
+    sent = [(call["id"], call["function"]["name"], call["function"]["arguments"]) for call in called["tool_calls"]]
+    assert sent == [
+        ("c", "bash", "{}"),
+        ("c_2", "bash", "{}"),
+        ("call_3", "bash", "{}"),
+        ("call_4", "read", '{"path": "a"}'),
+    ]
+    assert [result["tool_call_id"] for result in results] == ["c", "c_2", "call_3", "call_4"]
 
 
 async def test_usage_is_recorded_with_each_response_and_added_up_for_the_conversation(
