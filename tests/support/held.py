@@ -15,13 +15,16 @@ from tests.support.waiting import eventually
 
 
 class HeldTool:
-    """`work(what)`: writes `what` into `ledger` as it begins, publishes it, and ends when it is let go or stopped."""
+    """`work(what)`, or under another name: writes `what` into `ledger` as it begins and publishes it.
 
-    def __init__(self, *, replay: Replay = "unsafe", sequential: bool = False) -> None:
+    It ends when it is let go or stopped.
+    """
+
+    def __init__(self, name: str = "work", *, replay: Replay = "unsafe", sequential: bool = False) -> None:
         self.ledger: list[str] = []
         self.task_ids: list[str] = []
         self.go = threading.Event()
-        self.tool: Tool = tool(name="work", description="Work.", replay=replay, sequential=sequential)(self._work)
+        self.tool: Tool = tool(name=name, description="Work.", replay=replay, sequential=sequential)(self._work)
 
     def _work(self, what: str, api: ToolApi) -> str:
         api.output(f"working on {what}")
