@@ -45,18 +45,18 @@ _TRACKER = "TRIAGE_TRACKER"
 _PROBE = 0.5
 
 
-def chosen_app(given: str | None, settings: Settings) -> str:
+def chosen_app(given: str | None, settings: Settings, missing: str = "no application") -> str:
     """The application to serve: as given, by TARRY_APP, or the example on the model that OPENAI_API_KEY opens.
 
     Raises:
-        Problem: none of these.
+        Problem: none of these; it begins with what is `missing`.
     """
     app = given or settings.app
     if app is None and not os.environ.get("OPENAI_API_KEY"):
         raise Problem(
             ExitCode.PUT_RIGHT,
             "no_app",
-            "no application: give --app module:attribute or set TARRY_APP; for the example agent set OPENAI_API_KEY",
+            f"{missing}: give --app module:attribute or set TARRY_APP; for the example agent set OPENAI_API_KEY",
         )
     return app or DEFAULT_APP
 

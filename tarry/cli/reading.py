@@ -11,10 +11,10 @@ from tarry.cli import render
 from tarry.cli.exits import ExitCode
 from tarry.cli.output import JsonOption, Output
 from tarry.cli.running import run_async
-from tarry.cli.serving import conversation_of, no_worker
+from tarry.cli.serving import conversation_of, no_worker, require_a_worker
 from tarry.client import Harness
 
-_WORKER_PATIENCE = 5.0
+_WORKER_PATIENCE = 15.0
 
 
 def transcript(
@@ -30,6 +30,7 @@ def transcript(
 async def _transcript(output: Output, conversation_id: str) -> int:
     harness = await Harness.connect()
     conversation = conversation_of(harness, conversation_id)
+    await require_a_worker(harness)
     try:
         async with asyncio.timeout(_WORKER_PATIENCE):
             await conversation.view()

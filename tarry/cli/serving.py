@@ -20,7 +20,10 @@ from tarry.embedded import EmbeddedServer, ServerOptions
 from tarry.processes import Child
 from tarry.settings import Settings, load_settings
 
-_POLLERS_PATIENCE = timedelta(seconds=2)
+_NOTHING = (
+    "no Temporal server is set or running (`tarry dev` starts one), and to bring one along there is no application"
+)
+_POLLERS_PATIENCE = timedelta(seconds=1)
 _PAUSE = timedelta(milliseconds=100)
 
 
@@ -62,20 +65,25 @@ async def serving(wanted: Wanted, tell: Callable[[str], None]) -> AsyncIterator[
     async with contextlib.AsyncExitStack() as stack:
         app = wanted.app
         if wanted.embedded or needs_own_server():
-            app = chosen_app(wanted.app, settings)
+            app = chosen_app(wanted.app, settings, "no application" if wanted.embedded else _NOTHING)
             tell("starting a Temporal server …")
             server = await stack.enter_async_context(EmbeddedServer(ServerOptions(database=wanted.database)))
             use_local_server(server.address)
         harness = await Harness.connect(settings)
         if app is None:
-            await _require_a_worker(harness, settings)
+            await require_a_worker(harness)
             yield Serving(harness)
         else:
             tell(f"starting a worker for {app} …")
             yield Serving(harness, await stack.enter_async_context(own_worker(app, settings)))
 
 
-async def _require_a_worker(harness: Harness, settings: Settings) -> None:
+async def require_a_worker(harness: Harness) -> None:
+    """Return when a worker serves the task queue, or did a few minutes ago.
+
+    Raises:
+        Problem: none does.
+    """
     # One that has just started may not have asked for work yet.
     attempts = AsyncRetrying(
         retry=retry_if_result(lambda polled: not polled),
@@ -83,8 +91,8 @@ async def _require_a_worker(harness: Harness, settings: Settings) -> None:
         wait=wait_fixed(_PAUSE),
         retry_error_callback=lambda _: False,
     )
-    if not await attempts(_is_polled, harness, settings.task_queue):
-        raise no_worker(settings)
+    if not await attempts(_is_polled, harness, harness.settings.task_queue):
+        raise no_worker(harness.settings)
 
 
 async def _is_polled(harness: Harness, queue: str) -> bool:
