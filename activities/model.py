@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Callable
 
 from temporalio import activity
-from temporalio.exceptions import ApplicationError
+from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
 from temporalio.service import RPCError
 
 from activities.heartbeat import Heartbeat
@@ -106,7 +106,11 @@ class ModelActivities:
         """A Stop ends the request; a worker that shuts down gives it back, uncounted (spec §4.4)."""
         if activity.is_worker_shutdown():
             raise ApplicationError(
-                "the worker shut down", _progress([streamed]), type=WORKER_SHUTDOWN, non_retryable=True
+                "the worker shut down",
+                _progress([streamed]),
+                type=WORKER_SHUTDOWN,
+                non_retryable=True,
+                category=ApplicationErrorCategory.BENIGN,
             )
         return ModelFailure(error="aborted", text="stopped", partial=clean_text(streamed), model=self._app.model.name)
 
