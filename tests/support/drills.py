@@ -1,0 +1,287 @@
+"""What a drill is made of: real workers that stop at points, a server, and what can be read when all is over.
+
+Nothing here waits for a length of time: a worker says that it has reached a point and goes on when it is let go,
+so that it can be killed exactly there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import uuid
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self, TypeVar
+
+import httpx
+from temporalio.client import Client
+from tenacity import AsyncRetrying, RetryError, retry_if_result, stop_after_delay, wait_fixed
+
+from tarry.client import Harness, Submission
+from tarry.connect import data_converter
+from tarry.core.messages import AssistantMessage, Frozen, ToolMessage
+from tarry.core.protocol import Progress, SubmissionView
+from tarry.core.transcript import Entry
+from tarry.embedded import EmbeddedServer
+from tarry.models import ModelRequest
+from tarry.processes import Child, environment_of, worker
+from tarry.settings import PREFIX, Settings
+from tests.support.histories import Account, account
+
+PATIENCE = 60.0
+"""Seconds after which a drill gives up waiting: long, since it says that something hangs, not that it is slow."""
+
+ROUND = ["user", "assistant", "tool_result", "assistant"]
+"""The kinds of entries of a run with one call in it, when nothing went wrong with its model requests."""
+
+ONCE_EACH = ("completed 1", "completed 1")
+"""The two model requests of such a run."""
+
+T = TypeVar("T")
+
+
+@dataclass
+class Arrival:
+    """A worker's code at a point. It goes on when it is let go, and never if its process is killed."""
+
+    point: str
+    conversation_id: str
+    pid: int
+    _writer: asyncio.StreamWriter
+
+    def let_go(self) -> None:
+        self._writer.close()
+
+    def signal(self, number: signal.Signals = signal.SIGKILL) -> None:
+        os.kill(self.pid, number)
+
+
+class Points:
+    """Where workers stop: each conversation has a plan, a list of points, and any other point is passed."""
+
+    def __init__(self) -> None:
+        self._plans: dict[str, list[str]] = {}
+        self._deadly: set[str] = set()
+        self._arrivals: defaultdict[str, asyncio.Queue[Arrival]] = defaultdict(asyncio.Queue)
+        self._waiting: list[Arrival] = []
+
+    async def __aenter__(self) -> Self:
+        self._server = await asyncio.start_server(self._accept, "127.0.0.1", 0)
+        host, port = self._server.sockets[0].getsockname()
+        self.address = f"{host}:{port}"
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._server.close()
+        for arrival in self._waiting:
+            arrival.let_go()
+
+    def plan(self, conversation_id: str, points: Sequence[str], *, deadly: bool) -> None:
+        """Stop at each of `points` once, in this order; at deadly ones the worker's process is killed."""
+        self._plans[conversation_id] = list(points)
+        if deadly:
+            self._deadly.add(conversation_id)
+
+    async def reached(self, conversation_id: str) -> Arrival:
+        """The next stop of the conversation's plan; at a deadly one its process is dead already."""
+        async with asyncio.timeout(PATIENCE):
+            return await self._arrivals[conversation_id].get()
+
+    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        told = await reader.readline()
+        if not told:
+            return writer.close()
+        arrival = Arrival(**json.loads(told), _writer=writer)
+        plan = self._plans.get(arrival.conversation_id, [])
+        if not plan or plan[0] != arrival.point:
+            return arrival.let_go()
+        plan.pop(0)
+        if arrival.conversation_id in self._deadly:
+            arrival.signal()
+        self._waiting.append(arrival)
+        return self._arrivals[arrival.conversation_id].put_nowait(arrival)
+
+
+class Run(Frozen):
+    """A line of the ledger: one run of a tool that really began."""
+
+    tool: str
+    title: str
+    conversation_id: str
+    attempt: int
+    key: str
+
+
+@dataclass(frozen=True)
+class Aftermath:
+    """A conversation when its submission is settled: as its user, its readers, the world and history see it.
+
+    `runs` are the attempts of the tool that really began, as the ledger has them; `tickets` those it opened.
+    """
+
+    end: str
+    kinds: list[str]
+    results: list[str]
+    runs: list[int]
+    tickets: list[str]
+    account: Account
+
+
+class Drill:
+    """A queue of its own on `server`, with the workers a test starts on it. `settings` are those of `Settings`."""
+
+    def __init__(self, server: EmbeddedServer, folder: Path, tracker: str, **settings: Any) -> None:
+        defaults: dict[str, Any] = {
+            "task_queue": f"drill-{uuid.uuid4().hex[:8]}",
+            "store": str(folder / "store"),
+            "heartbeat_timeout": 2.0,
+            "shutdown_grace": 1.0,
+        }
+        self.folder = folder
+        self.points = Points()
+        self.settings = Settings(**{**defaults, **settings})
+        self.workers: list[Child] = []
+        self._server = server
+        self._tracker = tracker
+        self._exit = AsyncExitStack()
+
+    async def __aenter__(self) -> Self:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        await self._exit.enter_async_context(self.points)
+        client = await Client.connect(self._server.address, data_converter=data_converter(self.settings.store))
+        self.harness = Harness(client, self.settings)
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await asyncio.gather(*(child.kill() for child in self.workers))
+        await self._exit.aclose()
+
+    async def worker(self, **environment: str) -> Child:
+        """One more worker, serving."""
+        log = self.folder / f"worker-{len(self.workers) + 1}.log"
+        child = worker("tests.support.drill_app:app", log=log, environment=self._environment() | environment)
+        self.workers.append(child)
+        await child.start()
+        return child
+
+    async def stop(self, child: Child) -> int:
+        """Tell a worker to stop, as an orchestrator does; its exit code."""
+        assert child.pid is not None
+        os.kill(child.pid, signal.SIGTERM)
+        return await self.ended(child)
+
+    async def ended(self, child: Child) -> int:
+        """The exit code of a worker that is on its way out."""
+        async with asyncio.timeout(PATIENCE):
+            return await child.wait()
+
+    async def logged(self, child: Child, text: str) -> None:
+        """Return when a worker has written `text` into its log."""
+
+        async def log() -> str:
+            return child.log.read_text()
+
+        await eventually(log, lambda written: text in written)
+
+    async def submit(self, content: str, *, stop_at: Sequence[str] = (), die_at: Sequence[str] = ()) -> Submission:
+        """Submit to a new conversation, whose workers stop at these points in turn, or die there."""
+        conversation = self.harness.conversation()
+        self.points.plan(conversation.id, stop_at or die_at, deadly=bool(die_at))
+        return await conversation.submit(content)
+
+    async def reached(self, submission: Submission) -> Arrival:
+        """The next stop of the submission's conversation."""
+        return await self.points.reached(submission.conversation_id)
+
+    async def published(self, workflow_id: str, text: str) -> None:
+        """Return when the heartbeats of the workflow's open activity have carried `text`."""
+        await eventually(lambda: self._progress(workflow_id), lambda progress: text in progress)
+
+    async def _progress(self, workflow_id: str) -> str:
+        client = self.harness.client
+        described = await client.get_workflow_handle(workflow_id).describe()
+        for pending in described.raw_description.pending_activities:
+            for details in await client.data_converter.decode(pending.heartbeat_details.payloads, [Progress]):
+                return str(details.text)
+        return ""
+
+    async def aftermath(self, submission: Submission) -> Aftermath:
+        """How it ended, and what is left of it on every side. Needs a worker."""
+        end = await settled(submission)
+        conversation_id = submission.conversation_id
+        entries = await self.harness.conversation(conversation_id).transcript()
+        return Aftermath(
+            end=" ".join(part for part in (end.status, end.reason) if part),
+            kinds=kinds(entries),
+            results=[entry.message.text for entry in entries if isinstance(entry.message, ToolMessage)],
+            runs=[run.attempt for run in self.runs(conversation_id)],
+            tickets=await self.tickets(conversation_id),
+            account=await account(self.harness.client, conversation_id),
+        )
+
+    def runs(self, conversation_id: str) -> list[Run]:
+        """What the ledger holds of a conversation, oldest first."""
+        return [run for run in map(Run.model_validate, self.lines("ledger")) if run.conversation_id == conversation_id]
+
+    def requests(self, conversation_id: str) -> list[ModelRequest]:
+        """The requests the model was sent in a conversation, oldest first."""
+        sent = map(ModelRequest.model_validate, self.lines("requests"))
+        return [request for request in sent if request.session_id == conversation_id]
+
+    def lines(self, file: str) -> list[dict[str, Any]]:
+        """What the application recorded in `file`."""
+        path = self.folder / file
+        return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+
+    async def tickets(self, conversation_id: str) -> list[str]:
+        """The ids of the tickets that a conversation really opened."""
+        async with httpx.AsyncClient() as client:
+            tickets = (await client.get(f"{self._tracker}/tickets")).json()
+        return [ticket["id"] for ticket in tickets if ticket["title"] == conversation_id]
+
+    def _environment(self) -> dict[str, str]:
+        chosen = self.settings.model_dump(exclude_none=True)
+        return {
+            **environment_of(self._server.address),
+            **{f"{PREFIX}{name.upper()}": str(value) for name, value in chosen.items()},
+            "DRILL_FOLDER": str(self.folder),
+            "DRILL_POINTS": self.points.address,
+            "DRILL_TRACKER": self._tracker,
+        }
+
+
+async def settled(submission: Submission) -> SubmissionView:
+    """Its end."""
+    async with asyncio.timeout(PATIENCE):
+        return await submission.wait()
+
+
+async def eventually(ask: Callable[[], Awaitable[T]], accept: Callable[[T], bool]) -> T:
+    """The first answer that is accepted."""
+
+    async def asked() -> T:
+        return await ask()
+
+    attempts = AsyncRetrying(
+        retry=retry_if_result(lambda answer: not accept(answer)), stop=stop_after_delay(PATIENCE), wait=wait_fixed(0.05)
+    )
+    try:
+        answer: T = await attempts(asked)
+    except RetryError as error:
+        raise TimeoutError(f"the last answer was {error.last_attempt.result()!r}") from None
+    return answer
+
+
+def kinds(entries: list[Entry]) -> list[str]:
+    """The whole list of entry kinds; a response that was cut off shows as `aborted`."""
+    return [_kind(entry) for entry in entries]
+
+
+def _kind(entry: Entry) -> str:
+    is_cut_off = isinstance(entry.message, AssistantMessage) and entry.message.stop == "aborted"
+    return "aborted" if is_cut_off else entry.kind
