@@ -2,7 +2,7 @@
 
 Pure: time comes in as `at`. Each entry carries `chain = sha256(previous chain + canonical JSON)`, so
 that a chain names one entry *and* all before it: a reset, a fork or a reused id never reads another
-timeline's entries (spec §6.1).
+timeline's entries (spec §6.1). `at` is left out of it: what a reset does again is the same entry.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ def _before(entry: Entry) -> Position:
 
 
 def place(draft: Draft, after: Position) -> Entry:
-    """Give `draft` its index and chain, which tells nothing of the time: what a reset does again is the same entry."""
+    """Give `draft` its index and chain."""
     body = draft.model_dump(mode="json", exclude={"at"}) | {"index": after.index, "prev": after.chain}
     chain = hashlib.sha256((after.chain + canonical_json(body)).encode()).hexdigest()
     return Entry(**dict(draft), index=after.index, prev=after.chain, chain=chain)

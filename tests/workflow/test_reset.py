@@ -8,6 +8,7 @@ import pytest
 from temporalio.api.enums.v1 import EventType
 
 from tarry.client import Conversation
+from tarry.core.protocol import CONVERSATION, SUBMIT
 from tarry.embedded import EmbeddedServer
 from tarry.models import ModelRequest
 from tarry.testing import Reply, ScriptedModel, call, calls, say
@@ -150,6 +151,27 @@ async def test_other_inputs_after_a_reset_are_runs_of_their_own(server: Embedded
         assert (await (await conversation.submit("b")).wait()).answer_text == "done"
         assert kinds(await conversation.transcript()) == ["user", "assistant", "tool_result", "assistant"] * 2
         assert held.ledger == ["a", "b", "c", "b"]
+
+
+async def test_reset_of_a_conversation_that_a_shell_started_keeps_its_ids(
+    server: EmbeddedServer, tmp_path: Path
+) -> None:
+    held = HeldTool()
+    held.go.set()
+    async with stage(server, app_of(works_on_inputs(), held.tool), tmp_path) as on:
+        conversation = on.harness.conversation()
+        await succeeds(
+            server,
+            *("workflow", "signal-with-start", "--type", CONVERSATION, "--task-queue", on.settings.task_queue),
+            *("--workflow-id", conversation.id, "--input", "{}", "--signal-name", SUBMIT),
+            *("--signal-input", '{"content": "a", "request_id": "r1"}'),
+        )
+        before = await conversation.submission("r1").wait()
+
+        await reset(server, conversation.id, "--type", "FirstWorkflowTask")
+
+        assert await conversation.submission("r1").wait() == before
+        assert held.ledger == ["a"]
 
 
 async def test_stop_after_a_reset_reaches_the_adopted_run(server: EmbeddedServer, tmp_path: Path) -> None:
