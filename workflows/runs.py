@@ -26,7 +26,8 @@ from workflows.supervise import StopSwitch
 async def run_generation(state: ConversationState, run: OpenRun, stop: StopSwitch) -> RunResult:
     """The run's result; a run that ends without one is salvaged and its input `unanswered`.
 
-    One that is stopped before it is started is not started. When another timeline answered another input under its id, it gets the next one (spec §1.7).
+    One that is stopped before it is started is not started. When another timeline answered another input under its
+    id, it gets the next one (spec §1.7).
     """
     if stop.is_set:
         return RunResult(status="unanswered", reason="aborted")
