@@ -64,4 +64,4 @@ class KeepingActivities:
         view = await handle.query(VIEW, result_type=GenerationView)
         first = view.pages[-1].last if view.pages else input.start
         entries = await self._reader.read(input.generation_id, first, view.end)
-        return Salvaged(pages=view.pages, entries=tuple(entries))
+        return Salvaged(pages=view.pages, entries=tuple(entries), usage=view.usage)

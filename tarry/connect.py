@@ -7,6 +7,8 @@ command line reads them; every client and worker of a deployment uses this conve
 from __future__ import annotations
 
 import asyncio
+import atexit
+import time
 from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
@@ -36,6 +38,10 @@ from tarry.store import open_store
 DEFAULT_ADDRESS = "localhost:7233"
 INLINE_BYTES = 32 * 1024
 """Payloads from this size on go to the store: no batch of commands nears 4 MiB (spec §4.11)."""
+
+EXIT_PAUSE = 0.1
+"""Seconds at the end of a process: a thread of the SDK that still calls into an interpreter which takes itself down
+aborts the process, and a finished script would look like a crash."""
 
 _ATTEMPT = timedelta(seconds=5)
 _PAUSE = timedelta(milliseconds=100)
@@ -109,7 +115,9 @@ async def connect(settings: Settings | None = None, *, wait: timedelta = timedel
         retry=retry_if_exception_type(ServerUnreachable),
         reraise=True,
     )
-    return await attempts(_connect_once, config, converter)
+    client = await attempts(_connect_once, config, converter)
+    atexit.register(time.sleep, EXIT_PAUSE)
+    return client
 
 
 def is_server_configured() -> bool:

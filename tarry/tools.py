@@ -61,7 +61,9 @@ class ToolApi(Protocol):
         ...
 
     @property
-    def conversation_id(self) -> str: ...
+    def conversation_id(self) -> str:
+        """The conversation in which the model made the call."""
+        ...
 
     @property
     def idempotency_key(self) -> str:
@@ -126,6 +128,7 @@ class Tool:
 
     @property
     def is_async(self) -> bool:
+        """Whether the function is a coroutine function."""
         return inspect.iscoroutinefunction(self.function)
 
     def schema(self) -> dict[str, Any]:

@@ -187,6 +187,7 @@ class Generation:
             turn=self._state.turn,
             phase=self._phase,
             held=self._holder.why,
+            usage=self._state.usage,
         )
 
     @workflow.update(name=RETRY)

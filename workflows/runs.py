@@ -93,4 +93,6 @@ async def _salvage(run: OpenRun, why: str) -> RunResult:
         )
     except ActivityError:
         kept = Salvaged()
-    return RunResult(status="unanswered", reason="lost", detail=why, pages=kept.pages, entries=kept.entries)
+    return RunResult(
+        status="unanswered", reason="lost", detail=why, pages=kept.pages, entries=kept.entries, usage=kept.usage
+    )

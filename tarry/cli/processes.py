@@ -16,10 +16,9 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from temporalio.envconfig import ClientConfig
 
 from tarry.cli.exits import ExitCode, Problem
-from tarry.connect import DEFAULT_ADDRESS
+from tarry.connect import DEFAULT_ADDRESS, is_server_configured
 from tarry.demo.tracker import tracker
 from tarry.processes import STOP_PATIENCE, Child, ChildError, environment_of, worker
 from tarry.settings import Settings
@@ -59,14 +58,6 @@ def chosen_app(given: str | None, settings: Settings, missing: str = "no applica
             f"{missing}: give --app module:attribute or set TARRY_APP; for the example agent set OPENAI_API_KEY",
         )
     return app or DEFAULT_APP
-
-
-def is_server_configured() -> bool:
-    """Whether Temporal's own settings name a server. Settings that cannot be read count: `connect` explains them."""
-    try:
-        return "target_host" in ClientConfig.load_client_connect_config()
-    except (RuntimeError, ValueError, OSError):
-        return True
 
 
 def listens(address: str) -> bool:

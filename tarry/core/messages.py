@@ -13,6 +13,10 @@ StopReason = Literal["stop", "tool_use", "length", "refusal", "aborted"]
 """Why a response ended. `aborted`: cut off by a crash or a Stop; never sent to a provider."""
 
 
+CUTTING_STOPS: tuple[StopReason, ...] = ("length", "refusal")
+"""Stops that may end a response anywhere: a call in it that looks complete may not be."""
+
+
 class Frozen(BaseModel):
     """An immutable value. Unknown fields are ignored, so that older code reads newer data."""
 

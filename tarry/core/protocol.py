@@ -157,6 +157,7 @@ class GenerationView(Frozen):
     turn: int
     phase: str
     held: str = ""
+    usage: Usage = Usage()
 
 
 RunStatus = Literal["done", "unanswered"]
@@ -346,6 +347,7 @@ class Salvaged(Frozen):
 
     pages: tuple[PageRef, ...] = ()
     entries: tuple[Entry, ...] = ()
+    usage: Usage = Usage()
 
 
 class ArchiveInput(Frozen):

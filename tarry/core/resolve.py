@@ -13,7 +13,7 @@ from typing import Literal, Protocol
 from pydantic import BaseModel
 
 from tarry.core.arguments import BadArguments, parameters_text, parse_arguments, settle_arguments
-from tarry.core.messages import AssistantMessage, ToolCallRequest
+from tarry.core.messages import CUTTING_STOPS, AssistantMessage, ToolCallRequest
 from tarry.core.protocol import CallError, ResolvedCall
 from tarry.core.results import cut_off_text, invalid_arguments_text, too_many_text, unknown_tool_text
 
@@ -61,7 +61,7 @@ def resolve_calls(message: AssistantMessage, tools: Mapping[str, DeclaredTool]) 
 def _resolve(
     call: ToolCallRequest, place: int, message: AssistantMessage, tools: Mapping[str, DeclaredTool]
 ) -> ResolvedCall:
-    if message.stop == "length":
+    if message.stop in CUTTING_STOPS:
         return _refused(call, CallError(code="cut_off", text=cut_off_text()))
     if place >= MAX_CALLS:
         return _refused(call, CallError(code="too_many_calls", text=too_many_text(MAX_CALLS)))

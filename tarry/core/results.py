@@ -165,9 +165,9 @@ def invalid_arguments_text(tool: str, problem: str, parameters: str) -> str:
 
 
 def cut_off_text() -> str:
-    """For each call of a response that hit the output limit."""
+    """For each call of a response that hit the output limit or a content filter."""
     return (
-        "Your response was cut off at its length limit, so none of its calls was run. "
+        "Your response was cut off by its length limit or a content filter, so none of its calls was run. "
         "Send the call again, complete; split it up if it is long."
     )
 

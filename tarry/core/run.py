@@ -11,7 +11,7 @@ from typing import assert_never
 
 from pydantic import BaseModel
 
-from tarry.core.messages import AssistantMessage, Frozen, Usage
+from tarry.core.messages import CUTTING_STOPS, AssistantMessage, Frozen, Usage
 from tarry.core.protocol import ModelFailure, ModelTurn, ResolvedCall, RunSettings, RunStatus, UnansweredReason
 from tarry.core.transcript import Position, Transcript
 
@@ -179,7 +179,7 @@ def _responded(state: RunState, turn: ModelTurn) -> Step:
     if not turn.calls:
         state.cut = 0
         return Step(Finish("done"), message=turn.message)
-    state.cut = state.cut + 1 if turn.message.stop == "length" else 0
+    state.cut = state.cut + 1 if turn.message.stop in CUTTING_STOPS else 0
     return Step(RunCalls(turn.calls), message=turn.message)
 
 

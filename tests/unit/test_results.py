@@ -190,7 +190,7 @@ ENDS: dict[str, tuple[ToolOutcome, str]] = {
     "lost": (results.lost("deploy"), "The result of tool deploy was lost"),
     "cut_off": (
         results.refusal(CallError(code="cut_off", text=results.cut_off_text())),
-        "was cut off at its length limit",
+        "was cut off by its length limit or a content filter",
     ),
     "too_many_calls": (
         results.refusal(CallError(code="too_many_calls", text=results.too_many_text(64))),
