@@ -17,7 +17,6 @@ import sys
 from datetime import timedelta
 from typing import NoReturn
 
-from activities.tools import ToolActivities
 from temporalio.client import Client
 from temporalio.worker import Worker
 from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxRestrictions
@@ -25,6 +24,7 @@ from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxR
 from activities.adopt import AdoptActivities
 from activities.keeping import KeepingActivities
 from activities.model import ModelActivities
+from activities.tools import ToolActivities
 from tarry.app import App
 from tarry.connect import ConnectError, check_search_attributes, connect
 from tarry.entries import EntryCache, EntryReader

@@ -39,7 +39,7 @@ from tarry.core.protocol import (
     digest,
 )
 from tarry.core.transcript import NoSuchPosition, Slice
-from workflows import options
+from workflows import attributes, options
 from workflows.keeping import archive_settled, seal
 from workflows.runs import run_generation
 from workflows.supervise import StopSwitch, supervise
@@ -63,6 +63,9 @@ class Conversation:
     @workflow.run
     async def run(self, input: ConversationInput) -> NoReturn:
         """Serve until it is time to continue as new."""
+        if workflow.info().typed_search_attributes.get(attributes.CONVERSATION) is None:
+            # Whoever started it by a plain signal did not set it, and lists go by it (spec §9.1).
+            workflow.upsert_search_attributes([attributes.CONVERSATION.value_set(workflow.info().workflow_id)])
         await supervise(self._body(), self._abort_all)
         while self._stop.is_set:  # a Stop in the very task that turns over
             await supervise(self._body(), self._abort_all)

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
-from tarry.client import ConversationBusy, RequestConflict
 from tarry.embedded import EmbeddedServer
 from tarry.testing import ScriptedModel, call, say
 from tarry.tools import tool
-from tests.support.stage import app_of, idle_stage, kinds, stage
+from tests.support.stage import app_of, stage
 
 
 @tool(replay="safe")

@@ -166,6 +166,7 @@ async def test_conversation_started_by_a_plain_signal_answers_like_any_other(
         )
         assert (await conversation.submission("r1").wait()).answer_text == "hello!"
         assert (await (await conversation.submit("hello", request_id="r1")).wait()).answer_text == "hello!"
+        assert conversation.id in [item.conversation_id async for item in on.harness.work()]
 
 
 @pytest.mark.parametrize("name", ["unknown", RETRY, SUBMIT])
