@@ -1,0 +1,269 @@
+"""What is played to be kept: every kind of state that a workflow of ours can be in, each as small as it goes."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+from tarry.client import Conversation
+from tarry.core.conversation import ConversationInput, ConversationState
+from tarry.core.inbox import RECENT, Record, pack
+from tarry.core.protocol import ABORT, CONVERSATION, SUBMIT, digest
+from tarry.core.transcript import PAGE_BYTES
+from tarry.testing import ScriptedModel, Step, call, calls, empty, fail, raw_call, say
+from tarry.tools import ToolApi, tool
+from tests.replay.recorded_app import app as crashing
+from tests.replay.studio import Studio
+from tests.support.held import HeldModel, HeldTool
+from tests.support.shell import succeeds
+from tests.support.stage import app_of
+from tests.support.waiting import eventually
+
+QUICK = {"heartbeat_timeout": 1.0}
+
+
+@tool(replay="safe")
+def look(what: str) -> str:
+    """Look at something."""
+    return f"saw {what}"
+
+
+@tool(sequential=True)
+async def remember(what: str, api: ToolApi) -> str:
+    """Remember something, and then something else under the same name."""
+    await api.memo("what", what)
+    return f"remembered {await api.memo('what', 'something else')}"
+
+
+async def ask(conversation: Conversation, *inputs: str) -> None:
+    """Submit one after the other and wait for each."""
+    for content in inputs:
+        await (await conversation.submit(content)).wait()
+
+
+async def open_run(conversation: Conversation) -> str:
+    """The workflow id of the run that is open, once one is."""
+
+    async def find() -> str:
+        return (await conversation.view()).open_generation or ""
+
+    return await eventually(find)
+
+
+async def plain_run(studio: Studio) -> None:
+    async with studio.conversation(app_of(ScriptedModel.for_each_input([say("fine")]))) as (_, conversation):
+        await ask(conversation, "one", "two")
+
+
+async def parallel_round(studio: Studio) -> None:
+    both = calls(call("look", what="a"), call("look", what="b"), call("unknown"), raw_call("look", "not JSON"))
+    async with studio.conversation(app_of(ScriptedModel([both, say("done")]), look)) as (_, conversation):
+        await ask(conversation, "go on")
+
+
+async def sequential_round_with_memos(studio: Studio) -> None:
+    both = calls(call("remember", what="a"), call("look", what="b"), call("remember", what="c"))
+    async with studio.conversation(app_of(ScriptedModel([both, say("done")]), look, remember)) as (_, conversation):
+        await ask(conversation, "go on")
+
+
+async def large_input_and_result(studio: Studio) -> None:
+    @tool
+    def recite() -> str:
+        return ("long " * 1_000 + "\n") * 8
+
+    model = ScriptedModel.for_each_input([calls(call("recite"), call("recite")), say("done")])
+    async with studio.conversation(app_of(model, recite)) as (_, conversation):
+        await ask(conversation, "long " * 7_000)
+
+
+async def provider_errors_and_empty_answers(studio: Studio) -> None:
+    steps: list[Step] = [fail("retryable", "busy", partial="I was", retry_after=1.0), empty(), say("fine")]
+    async with studio.conversation(app_of(ScriptedModel(steps))) as (_, conversation):
+        await ask(conversation, "go on")
+
+
+async def provider_refuses(studio: Studio) -> None:
+    async with studio.conversation(app_of(ScriptedModel([fail("permanent", "no such model")]))) as (_, conversation):
+        await ask(conversation, "go on")
+
+
+async def stopped_in_a_model_request(studio: Studio) -> None:
+    model = HeldModel(ScriptedModel.for_each_input([say("fine")]), partial="I was about to")
+    async with studio.conversation(app_of(model), **QUICK) as (_, conversation):
+        submission = await conversation.submit("go on")
+        await model.asked.wait()
+        await conversation.submit("queued")
+        await conversation.abort()
+        await submission.wait()
+        model.go.set()
+        await ask(conversation, "and now?")
+
+
+async def stopped_in_tools(studio: Studio) -> None:
+    held = HeldTool()
+    model = ScriptedModel([calls(call("work", what="a"), call("work", what="b"))])
+    async with studio.conversation(app_of(model, held.tool), **QUICK) as (on, conversation):
+        submission = await conversation.submit("go on")
+        await held.begun(2)
+        await on.client.get_workflow_handle(conversation.id).execute_update(ABORT)
+        await submission.wait()
+
+
+async def stopped_while_a_provider_is_waited_for(studio: Studio) -> None:
+    model = ScriptedModel([fail("retryable", "busy", retry_after=600.0)])
+    async with studio.conversation(app_of(model)) as (_, conversation):
+        submission = await conversation.submit("go on")
+        await eventually(conversation.transcript, lambda entries: len(entries) == 2)
+        await conversation.abort()
+        await submission.wait()
+
+
+async def cancelled_by_temporal(studio: Studio) -> None:
+    held = HeldTool()
+    model = ScriptedModel.for_each_input([call("work", what="a"), say("done")])
+    async with studio.conversation(app_of(model, held.tool), **QUICK) as (on, conversation):
+        first = await conversation.submit("go on")
+        await held.begun()
+        await on.client.get_workflow_handle(f"{await open_run(conversation)}/t1.0").cancel()
+        await first.wait()
+        second = await conversation.submit("go on")
+        await held.begun(2)
+        await on.client.get_workflow_handle(conversation.id).cancel()
+        await second.wait()
+        held.go.set()
+        await ask(conversation, "and now?")
+
+
+async def terminated_run_and_call(studio: Studio) -> None:
+    held = HeldTool()
+    model = ScriptedModel.for_each_input([call("work", what="a"), say("done")])
+    async with studio.conversation(app_of(model, held.tool), **QUICK) as (on, conversation):
+        for suffix in ("/t1.0", ""):
+            submission = await conversation.submit("go on")
+            await held.begun(1 if suffix else 2)
+            await on.client.get_workflow_handle(f"{await open_run(conversation)}{suffix}").terminate("drill")
+            await submission.wait()
+
+
+async def long_run(studio: Studio) -> None:
+    model = ScriptedModel([*[call("look", what=str(n)) for n in range(3)], say("done")])
+    async with studio.conversation(app_of(model, look), turnover_events=10) as (_, conversation):
+        await ask(conversation, "go on")
+
+
+async def long_conversation(studio: Studio) -> None:
+    app = app_of(ScriptedModel.for_each_input([say("fine")]))
+    async with studio.conversation(app, turnover_events=10) as (_, conversation):
+        await ask(conversation, "long " * (PAGE_BYTES // 4), "two", "three")
+
+
+async def archived_submissions(studio: Studio) -> None:
+    records = [Record(request_id=f"r{n}", content=digest("x"), status="unanswered", run=n) for n in range(RECENT)]
+    state = ConversationState.born("0123456789ab")
+    state.inbox.settled = {digest(record.request_id): pack(record) for record in records}
+    app = app_of(ScriptedModel.for_each_input([say("fine")]))
+    async with studio.conversation(app) as (on, conversation):
+        input = ConversationInput(nonce=state.nonce, carry=state)
+        queue = on.settings.task_queue
+        await on.client.start_workflow(CONVERSATION, input, id=conversation.id, task_queue=queue)
+        await ask(conversation, "fill")
+        await (await conversation.submit("x", request_id="r0")).wait()
+        await on.client.get_workflow_handle(conversation.id).signal(SUBMIT, {"content": "y", "request_id": "r0"})
+        await eventually(conversation.view, lambda view: bool(view.refusals))
+
+
+async def refused_signals(studio: Studio) -> None:
+    app = app_of(ScriptedModel.for_each_input([say("fine")]))
+    async with studio.conversation(app) as (on, conversation):
+        await ask(conversation, "one")
+        handle = on.client.get_workflow_handle(conversation.id)
+        await handle.signal("unknown")
+        await handle.signal(SUBMIT)
+        await handle.signal(SUBMIT, args=[1, 2])
+        await handle.signal(SUBMIT, b"bytes")
+        await handle.signal(SUBMIT, {"content": "two", "request_id": "r2"})
+        await conversation.submission("r2").wait()
+
+
+async def reset_run(studio: Studio) -> None:
+    held, other = HeldTool(), HeldTool(name="finish")
+    other.go.set()
+    model = ScriptedModel([calls(call("work", what="a"), call("finish", what="b")), say("done")])
+    async with studio.conversation(app_of(model, held.tool, other.tool)) as (on, conversation):
+        submission = await conversation.submit("go on")
+        await held.begun()
+        run_id = await open_run(conversation)
+        await on.client.get_workflow_handle(f"{run_id}/t1.1").result()
+        await reset(studio, run_id)
+        held.go.set()
+        await submission.wait()
+
+
+async def reset_conversation(studio: Studio) -> None:
+    app = app_of(ScriptedModel.for_each_input([call("look", what="a"), say("done")]), look)
+    async with studio.conversation(app) as (_, conversation):
+        await ask(conversation, "one", "two")
+        await reset(studio, conversation.id)
+        await ask(conversation, "three")
+        await reset(studio, conversation.id, "--reapply-exclude", "All")
+        await ask(conversation, "another")
+
+
+async def reset(studio: Studio, workflow_id: str, *options: str) -> None:
+    """Back to the first workflow task."""
+    place = ("--type", "FirstWorkflowTask", "--reason", "drill", *options)
+    await succeeds(studio.server, "workflow", "reset", "--workflow-id", workflow_id, *place)
+
+
+async def interrupted_tools(studio: Studio) -> None:
+    async with studio.crashing(crashing) as (_, conversation):
+        await ask(conversation, "crash", "crash_and_tell")
+
+
+async def retried_tool(studio: Studio) -> None:
+    async with studio.crashing(crashing) as (_, conversation):
+        await ask(conversation, "crash_until 2")
+
+
+async def held_tool(studio: Studio) -> None:
+    async with studio.crashing(crashing, restart_limit=1) as (on, conversation):
+        submission = await conversation.submit("crash_until 3")
+        await on.harness.retry(await studio.held(on))
+        await submission.wait()
+
+
+async def held_model_request(studio: Studio) -> None:
+    async with studio.crashing(crashing, restart_limit=1) as (on, conversation):
+        submission = await conversation.submit("model")
+        held = await studio.held(on)
+        studio.recovered.touch()
+        await on.harness.retry(held)
+        await submission.wait()
+
+
+SCENARIOS: dict[str, Callable[[Studio], Awaitable[None]]] = {
+    play.__name__: play
+    for play in (
+        plain_run,
+        parallel_round,
+        sequential_round_with_memos,
+        large_input_and_result,
+        provider_errors_and_empty_answers,
+        provider_refuses,
+        stopped_in_a_model_request,
+        stopped_in_tools,
+        stopped_while_a_provider_is_waited_for,
+        cancelled_by_temporal,
+        terminated_run_and_call,
+        long_run,
+        long_conversation,
+        archived_submissions,
+        refused_signals,
+        reset_run,
+        reset_conversation,
+        interrupted_tools,
+        retried_tool,
+        held_tool,
+        held_model_request,
+    )
+}

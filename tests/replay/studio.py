@@ -1,0 +1,73 @@
+"""Where histories are recorded: a real server, workers in this process or, when they are to die, in processes."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+from temporalio.client import WorkflowHistory
+
+from tarry.app import App
+from tarry.client import Conversation
+from tarry.embedded import EmbeddedServer
+from tarry.processes import environment_of, worker
+from tarry.settings import PREFIX
+from tests.replay.recorded_app import RECOVERED
+from tests.support.stage import Stage, idle_stage
+from tests.support.waiting import eventually
+
+CRASHING = "tests.replay.recorded_app:app"
+
+
+class Studio:
+    """Collects the histories of the conversations that a scenario plays. `settings` are for all of them."""
+
+    def __init__(self, server: EmbeddedServer, folder: Path, **settings: Any) -> None:
+        self.server = server
+        self.folder = folder
+        self._settings = settings
+        self.store = folder / "store"
+        self.recovered = folder / "recovered"
+        self.histories: list[WorkflowHistory] = []
+
+    @contextlib.asynccontextmanager
+    async def conversation(self, app: App, **settings: Any) -> AsyncIterator[tuple[Stage, Conversation]]:
+        """A conversation of `app`, served inside this process."""
+        async with idle_stage(self.server, app, self.store, **self._settings, **settings) as on, on.worker():
+            conversation = on.harness.conversation()
+            yield on, conversation
+            await self._collect(on, conversation)
+
+    @contextlib.asynccontextmanager
+    async def crashing(self, app: App, **settings: Any) -> AsyncIterator[tuple[Stage, Conversation]]:
+        """A conversation served by a process, and by another one as soon as that has died."""
+        async with idle_stage(self.server, app, self.store, heartbeat_timeout=1.0, **self._settings, **settings) as on:
+            serving = asyncio.create_task(self._serve(on))
+            conversation = on.harness.conversation()
+            yield on, conversation
+            await self._collect(on, conversation)
+            serving.cancel()
+            await asyncio.gather(serving, return_exceptions=True)
+
+    async def held(self, on: Stage) -> str:
+        """The id of the work that is held, once some is."""
+
+        async def find() -> str:
+            return "".join([item.id async for item in on.harness.work(held_only=True)])
+
+        return await eventually(find)
+
+    async def _serve(self, on: Stage) -> None:
+        settings = {f"{PREFIX}{name.upper()}": str(value) for name, value in on.settings.model_dump().items() if value}
+        environment = environment_of(self.server.address) | settings | {RECOVERED: str(self.recovered)}
+        while True:
+            async with worker(CRASHING, log=self.folder / "worker.log", environment=environment) as child:
+                await child.wait()
+
+    async def _collect(self, on: Stage, conversation: Conversation) -> None:
+        async for found in on.client.list_workflows(f'TarryConversation = "{conversation.id}"'):
+            handle = on.client.get_workflow_handle(found.id, run_id=found.run_id)
+            self.histories.append(await handle.fetch_history())

@@ -1,0 +1,109 @@
+"""Kept histories: what was recorded once replays under today's workflows, in production's sandbox (spec §1.4)."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from temporalio.api.enums.v1 import EventType
+from temporalio.api.history.v1 import HistoryEvent
+from temporalio.client import WorkflowHistory
+from temporalio.workflow import NondeterminismError
+
+from tarry.core import protocol
+from tests.replay import kept
+from tests.replay.changed import Guarded, Unguarded
+from tests.replay.scenarios import SCENARIOS
+
+ROOT = Path(__file__).parents[2]
+
+ACTIVITIES = {
+    *(protocol.MODEL_REQUEST, protocol.TOOL_RUN, protocol.RECONCILE, protocol.SEAL),
+    *(protocol.ARCHIVE, protocol.ADOPT, protocol.SALVAGE),
+}
+UPDATES = {protocol.SUBMIT, protocol.ABORT, protocol.RETRY, protocol.MEMO, protocol.ANNOUNCE}
+EVENTS = {
+    "ACTIVITY_TASK_TIMED_OUT",
+    "CHILD_WORKFLOW_EXECUTION_TERMINATED",
+    "MARKER_RECORDED",
+    "START_CHILD_WORKFLOW_EXECUTION_FAILED",
+    "TIMER_CANCELED",
+    "TIMER_FIRED",
+    "UPSERT_WORKFLOW_SEARCH_ATTRIBUTES",
+    "WORKFLOW_EXECUTION_CANCEL_REQUESTED",
+    "WORKFLOW_EXECUTION_CONTINUED_AS_NEW",
+    "WORKFLOW_EXECUTION_SIGNALED",
+    "WORKFLOW_EXECUTION_UPDATE_ADMITTED",
+}
+
+
+def events() -> Iterator[HistoryEvent]:
+    for name in kept.names():
+        for history in kept.read(name):
+            yield from history.events
+
+
+def generations(name: str) -> list[WorkflowHistory]:
+    """The histories of a scenario's runs."""
+    first = [(history, history.events[0].workflow_execution_started_event_attributes) for history in kept.read(name)]
+    return [history for history, started in first if started.workflow_type.name == protocol.GENERATION]
+
+
+def test_every_scenario_is_kept() -> None:
+    assert set(SCENARIOS) <= set(kept.names())
+
+
+def test_kept_histories_hold_every_activity_update_and_event_there_is() -> None:
+    found = list(events())
+    activities = {event.activity_task_scheduled_event_attributes.activity_type.name for event in found}
+    accepted = [event.workflow_execution_update_accepted_event_attributes for event in found]
+    kinds = {EventType.Name(event.event_type).removeprefix("EVENT_TYPE_") for event in found}
+
+    assert activities - {""} == ACTIVITIES
+    assert {request.accepted_request.input.name for request in accepted} - {""} == UPDATES
+    assert EVENTS - kinds == set()
+
+
+@pytest.mark.parametrize("name", kept.names())
+async def test_kept_history_replays_under_todays_workflows(name: str) -> None:
+    histories = kept.read(name)
+    assert histories
+
+    for history in histories:
+        await kept.replayer().replay_workflow(history)
+
+
+def test_kept_histories_replay_where_no_application_was_ever_loaded(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "tests.replay.empty_registry"]
+
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120)
+
+    assert (done.returncode, done.stdout) == (0, f"{sum(len(kept.read(name)) for name in kept.names())}\n"), done.stderr
+
+
+async def test_replay_needs_the_blobs_that_a_history_refers_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kept, "STORE", tmp_path)
+    [run] = generations("large_input_and_result")
+
+    with pytest.raises(RuntimeError, match="is missing from the store"):
+        await kept.replayer().replay_workflow(run)
+
+
+async def test_change_that_forgets_its_guard_is_noticed() -> None:
+    for history in generations("plain_run"):
+        with pytest.raises(NondeterminismError):
+            await kept.replayer(Unguarded).replay_workflow(history)
+        await kept.replayer(Guarded).replay_workflow(history)
+
+
+def test_kept_history_is_never_recorded_anew() -> None:
+    command = [sys.executable, "-m", "tests.replay.record", "plain_run"]
+
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60)
+
+    assert (done.returncode, done.stderr) == (2, "plain_run is kept already, and never recorded anew\n")
+    with pytest.raises(FileExistsError):
+        kept.write("plain_run", [], ROOT)

@@ -1,0 +1,92 @@
+"""Determinism as plain tests: no cache, so that every task replays; other hash seeds; the same commands each time."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+from collections import Counter
+from collections.abc import Iterable
+from pathlib import Path
+
+import pytest
+from temporalio.api.enums.v1 import EventType
+from temporalio.client import WorkflowHistory
+
+from tarry.embedded import EmbeddedServer
+from tests.replay import kept
+from tests.replay.scenarios import SCENARIOS
+from tests.replay.studio import Studio
+
+ROOT = Path(__file__).parents[2]
+
+CORE = (
+    "plain_run",
+    "parallel_round",
+    "sequential_round_with_memos",
+    "large_input_and_result",
+    "provider_errors_and_empty_answers",
+    "stopped_in_tools",
+    "terminated_run_and_call",
+    "long_run",
+    "long_conversation",
+    "archived_submissions",
+    "refused_signals",
+    "reset_run",
+)
+SEEDED = (
+    "parallel_round",
+    "sequential_round_with_memos",
+    "provider_errors_and_empty_answers",
+    "large_input_and_result",
+)
+
+
+def scheduled(histories: Iterable[WorkflowHistory]) -> Counter[str]:
+    """How often each activity was scheduled, and each local one recorded."""
+    counts: Counter[str] = Counter()
+    for history in histories:
+        for event in history.events:
+            if event.event_type == EventType.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED:
+                counts[event.activity_task_scheduled_event_attributes.activity_type.name] += 1
+            elif event.event_type == EventType.EVENT_TYPE_MARKER_RECORDED:
+                counts[event.marker_recorded_event_attributes.marker_name] += 1
+            elif event.event_type == EventType.EVENT_TYPE_WORKFLOW_TASK_FAILED:
+                counts[event.workflow_task_failed_event_attributes.failure.message] += 1
+    return counts
+
+
+@pytest.mark.parametrize("name", CORE)
+async def test_scenario_without_a_cache_schedules_exactly_the_activities_of_the_kept_one(
+    lowered_server: EmbeddedServer, tmp_path: Path, name: str
+) -> None:
+    studio = Studio(lowered_server, tmp_path, max_cached_workflows=0)
+
+    await SCENARIOS[name](studio)
+
+    counts = scheduled(studio.histories)
+    assert counts == scheduled(kept.read(name))
+    assert counts["tarry.model-request"] > 0
+
+
+async def test_two_hash_seeds_give_the_same_commands() -> None:
+    first, second = await asyncio.gather(*(commands_under(seed) for seed in ("1", "2")))
+
+    assert [scenario[0] for scenario in first] == list(SEEDED)
+    assert first == second
+
+
+async def commands_under(seed: str) -> list[list[object]]:
+    """What a process of its own with that hash seed commands, ids and times masked."""
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "tests.support.seeded", *SEEDED),
+        cwd=ROOT,
+        env={**os.environ, "PYTHONHASHSEED": seed},
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    output, errors = await process.communicate()
+    assert process.returncode == 0, errors.decode()
+    commands: list[list[object]] = json.loads(output)
+    return commands
