@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from datetime import timedelta
 from typing import TypeVar
 
@@ -146,16 +147,12 @@ class Submission:
         return await self._ask(VIEW, ConversationView)
 
     async def _run_ended(self, generation_id: str | None) -> None:
-        """The history's long poll: returns when the run closes, costs no event (spec §7.5)."""
+        """The history's long poll: returns when the run closes, or cannot be watched; costs no event (spec §7.5)."""
         if generation_id is None:
             return
-        try:
+        # Whatever went wrong, the next question finds out: it is asked for as long as no server is up.
+        with contextlib.suppress(WorkflowFailureError, RPCError):
             await self._client.get_workflow_handle(generation_id).result()
-        except WorkflowFailureError:
-            return
-        except RPCError as error:
-            if error.status != RPCStatusCode.NOT_FOUND:
-                raise
 
     async def _with_answer(self, settled: SubmissionView) -> SubmissionView:
         """The view with the answer's text, read from the transcript when it left the open tail."""

@@ -8,10 +8,13 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+from temporalio.service import RetryConfig
 
+from tarry.client import Submission
+from tarry.core.protocol import SubmissionView
 from tarry.embedded import EmbeddedServer, ServerOptions
 from tarry.settings import Settings
-from tests.support.drills import ONCE_EACH, ROUND, Aftermath, Drill, settled
+from tests.support.drills import ONCE_EACH, ROUND, Aftermath, Drill, eventually, settled
 from tests.support.histories import Account
 
 SOON = 10.0
@@ -62,14 +65,18 @@ async def test_server_killed_under_a_live_worker_costs_neither_tool_nor_response
         tool = await on.submit("unsafe", stop_at=["after the effect"])
         stream = await on.submit("say half one, half two", stop_at=["mid-stream"])
         arrivals = [await on.reached(tool), await on.reached(stream)]
-        waiting = [asyncio.create_task(settled(submission)) for submission in (tool, stream)]
+        # The SDK gives up on a server after ten seconds; this client does so at once.
+        impatient = await on.connect(retry_config=RetryConfig(max_retries=1, max_elapsed_time_millis=1))
+        watched = impatient.conversation(stream.conversation_id).submission(stream.request_id)
+        waiting = [asyncio.create_task(settled(submission)) for submission in (tool, stream, watched)]
+        await eventually(lambda: _view(watched), lambda view: view is not None)
 
         await mortal.kill()
         for arrival in arrivals:
             arrival.let_go()
         await mortal.start()
 
-        await asyncio.gather(*waiting)
+        assert [end.status for end in await asyncio.gather(*waiting)] == ["done"] * 3
         ran, streamed = await on.aftermath(tool), await on.aftermath(stream)
         (ticket,) = ran.tickets
         assert ran == Aftermath(
@@ -89,3 +96,7 @@ async def test_server_killed_under_a_live_worker_costs_neither_tool_nor_response
             account=Account(models=("completed 1",)),
         )
         assert len(on.requests(stream.conversation_id)) == 1
+
+
+async def _view(submission: Submission) -> SubmissionView | None:
+    return submission.view

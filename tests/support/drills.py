@@ -153,13 +153,17 @@ class Drill:
     async def __aenter__(self) -> Self:
         self.folder.mkdir(parents=True, exist_ok=True)
         await self._exit.enter_async_context(self.points)
-        client = await Client.connect(self._server.address, data_converter=data_converter(self.settings.store))
-        self.harness = Harness(client, self.settings)
+        self.harness = await self.connect()
         return self
 
     async def __aexit__(self, *_: object) -> None:
         await asyncio.gather(*(child.kill() for child in self.workers))
         await self._exit.aclose()
+
+    async def connect(self, **options: Any) -> Harness:
+        """A harness of its own, its client with these options."""
+        converter = data_converter(self.settings.store)
+        return Harness(await Client.connect(self._server.address, data_converter=converter, **options), self.settings)
 
     async def worker(self, **environment: str) -> Child:
         """One more worker, serving."""
