@@ -13,6 +13,7 @@ from tarry.testing import ScriptedModel, Step, call, calls, empty, fail, raw_cal
 from tarry.tools import ToolApi, tool
 from tests.replay.recorded_app import app as crashing
 from tests.replay.studio import Studio
+from tests.support.archives import archived
 from tests.support.held import HeldModel, HeldTool
 from tests.support.shell import succeeds
 from tests.support.stage import app_of
@@ -167,6 +168,7 @@ async def archived_submissions(studio: Studio) -> None:
         queue = on.settings.task_queue
         await on.client.start_workflow(CONVERSATION, input, id=conversation.id, task_queue=queue)
         await ask(conversation, "fill")
+        await archived(conversation, on, "r0")
         await (await conversation.submit("x", request_id="r0")).wait()
         await on.client.get_workflow_handle(conversation.id).signal(SUBMIT, {"content": "y", "request_id": "r0"})
         await eventually(conversation.view, lambda view: bool(view.refusals))

@@ -318,8 +318,7 @@ async def test_stop_that_overtakes_an_input_still_looked_up_withdraws_it(
 ) -> None:
     async with idle_stage(server, app_of(ScriptedModel.for_each_input([say("fine")])), tmp_path) as on:
         conversation = on.harness.conversation()
-        async with on.worker():
-            await fill_archive(conversation, on)
+        await fill_archive(conversation, on)
         late = await conversation.submit("overtaken")
         await conversation.abort()
 

@@ -169,6 +169,19 @@ async def test_input_submitted_with_no_worker_is_answered_when_one_comes(
             assert await texts(conversation) == ["early", "early!"]
 
 
+async def test_waiting_outlives_the_workers(server: EmbeddedServer, tmp_path: Path) -> None:
+    app, model = held_echo()
+    async with idle_stage(server, app, tmp_path, shutdown_grace=0.0) as on:
+        conversation = on.harness.conversation()
+        async with on.worker():
+            waiting = asyncio.ensure_future((await conversation.submit("x")).wait())
+            await model.asked.wait()
+        model.go.set()
+
+        async with on.worker():
+            assert (await waiting).answer_text == "x!"
+
+
 async def test_busy_conversation_refuses_who_asked_for_that(server: EmbeddedServer, tmp_path: Path) -> None:
     app, model = held_echo()
     async with stage(server, app, tmp_path) as on:
@@ -230,8 +243,8 @@ async def test_archived_request_is_known_for_ever(server: EmbeddedServer, tmp_pa
     model.go.set()
     async with idle_stage(server, app, tmp_path) as on:
         conversation = on.harness.conversation()
+        await fill_archive(conversation, on)
         async with on.worker():
-            await fill_archive(conversation, on)
             settled = await conversation.submission("r0").wait()
             assert (settled.status, settled.answer_text) == ("done", "x!")
             before = await texts(conversation)
