@@ -30,9 +30,9 @@ WORKER_LOG = STATE / "worker.log"
 TRACKER_LOG = STATE / "tracker.log"
 TICKETS = STATE / "tickets.json"
 
-EXAMPLE = "tarry.demo.triage"
-"""The module of the example agent, which needs an issue tracker beside it."""
-DEFAULT_APP = f"{EXAMPLE}:app"
+EXAMPLES = "tarry.demo."
+"""Where the example agents are, which need an issue tracker beside them."""
+DEFAULT_APP = f"{EXAMPLES}live:app"
 """The example agent on a real model."""
 
 AppOption = Annotated[
@@ -87,7 +87,7 @@ def use_local_server(address: str) -> None:
 async def own_worker(app: str, settings: Settings) -> AsyncIterator[Child]:
     """A worker that serves `app` within the context, with this process's environment.
 
-    The example agent gets its tracker too, unless TRIAGE_TRACKER names one.
+    An example agent gets its tracker too, unless TRIAGE_TRACKER names one.
 
     Raises:
         Problem: it did not come up; the text is its own line.
@@ -95,7 +95,7 @@ async def own_worker(app: str, settings: Settings) -> AsyncIterator[Child]:
     require_workers()
     async with contextlib.AsyncExitStack() as stack:
         environment = dict(os.environ)
-        if app.startswith(f"{EXAMPLE}:") and not environment.get(_TRACKER):
+        if app.startswith(EXAMPLES) and not environment.get(_TRACKER):
             outside = tracker(TICKETS, log=TRACKER_LOG, environment=environment)
             await _start(outside, stack)
             environment[_TRACKER] = outside.ready_line

@@ -46,7 +46,7 @@ from tarry.entries import EntryReader
 from tarry.settings import Settings
 
 UPDATE_TIMEOUT = timedelta(seconds=1.5)
-"""How long an answer is waited for before the input is left with the server alone (spec §3.4)."""
+"""How long an answer is waited for before the input is left with the server alone (spec §7.1)."""
 
 _ATTRIBUTE = SearchAttributeKey.for_keyword("TarryConversation")
 

@@ -1,7 +1,7 @@
 """What a tool call's end becomes: content as text, and every sentence the harness itself says to a model.
 
 Pure. Content is the tool's own, bounded; whatever the harness remarks comes after it in one `<harness>`
-block, a line each, so that a model can tell the two apart. Each way to end has words of its own (spec §5.5).
+block, a line each, so that a model can tell the two apart. Each way to end has words of its own (spec §5.4).
 
 A result that was cut needs its whole text stored first: `encode_content`, then `bound_text`, then, when
 that `is_cut`, the store's reference goes into `outcome_from`.

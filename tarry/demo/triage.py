@@ -1,8 +1,8 @@
 """The triage agent: it searches the logs of a shop for a failure and opens a ticket for it.
 
 `open_ticket` is declared three times, since what recovery does after a crash is the declaration's to say.
-Applications for a worker: `app` on a real model, and on a scripted one `scripted`, `scripted_safe` and
-`scripted_keyed`, one for each declaration.
+Applications for a worker, on a scripted model: `scripted`, `scripted_safe` and `scripted_keyed`, one for each
+declaration. On a real one: `tarry.demo.live:app`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ from tarry.app import App, Extension
 from tarry.core.messages import ToolMessage
 from tarry.demo.tracker import DEFAULT_PORT, LOOPBACK
 from tarry.models import ModelRequest
-from tarry.models.openai import OpenAIModel
 from tarry.testing import Reply, ScriptedModel, call, say
 from tarry.tools import Tool, ToolApi, tool
 
@@ -125,9 +124,3 @@ def _scripted(declaration: Tool) -> App:
 scripted = _scripted(open_ticket)
 scripted_safe = _scripted(open_ticket_safe)
 scripted_keyed = _scripted(open_ticket_keyed)
-
-app = App(
-    model=OpenAIModel(os.environ.get("OPENAI_MODEL", "gpt-5.6-luna")),
-    instructions=INSTRUCTIONS,
-    extensions=[Extension("triage", [search_logs, open_ticket])],
-)

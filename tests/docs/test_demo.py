@@ -9,12 +9,12 @@ from asyncio.subprocess import Process
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 
 from tarry import cli
 from tarry.demo.policies import Facts, Policy, PolicyFacts, broken_promises
 from tarry.demo.triage import open_ticket, search_logs
+from tests.docs.conftest import Demos
 from tests.support.programs import TARRY, Ended, end_of, living_in, run, start
 
 POLICIES: tuple[Policy, ...] = ("default", "safe", "keyed")
@@ -56,9 +56,8 @@ def masked(line: str) -> str:
     return re.sub(r"(?<=pid )\d+|(?<=127\.0\.0\.1:)\d+", "#", re.sub(r"^ *\d+\.\d s", "#.# s", line))
 
 
-async def test_policies_leave_one_two_and_one_tickets(tmp_path: Path) -> None:
-    ended = await policies(tmp_path, "--json")
-
+async def test_policies_leave_one_two_and_one_tickets(demos: Demos) -> None:
+    ended = demos.printed.ended
     assert (ended.code, ended.stderr, ended.stdout.count("\n")) == (0, "", 1)
     facts = json.loads(ended.stdout)
     found = facts["policies"]
@@ -71,8 +70,8 @@ async def test_policies_leave_one_two_and_one_tickets(tmp_path: Path) -> None:
     assert [found[policy]["ledger"]["open_ticket"] for policy in found] == [1, 2, 2]
     assert [found[policy]["worker_1"] for policy in found] == ["SIGKILL"] * 3
     assert facts["ledger"] == {"search_logs": 1, "open_ticket": 1}
-    assert living_in(tmp_path) == []
-    assert_facts_are_what_was_left(tmp_path / facts["state"], found)
+    assert demos.printed.left_behind == []
+    assert_facts_are_what_was_left(demos.printed.folder / facts["state"], found)
 
 
 def assert_facts_are_what_was_left(state: Path, found: dict[str, Any]) -> None:
@@ -100,32 +99,19 @@ def assert_facts_are_what_was_left(state: Path, found: dict[str, Any]) -> None:
     assert keys[0]
 
 
-async def test_policies_tell_a_person_both_sides_and_keep_the_web_ui_up(tmp_path: Path) -> None:
-    process = await start(TARRY, "demo", "policies", "--keep", cwd=tmp_path)
-    assert process.stdout is not None
-    lines: list[str] = []
-    async for line in process.stdout:
-        lines.append(line.decode().rstrip())
-        if "until Ctrl-C" in lines[-1]:
-            break
+async def test_policies_tell_a_person_both_sides_and_keep_the_web_ui_up(demos: Demos) -> None:
+    story = demos.story
 
-    (page,) = [line.split()[-1] for line in lines if line.startswith("The run's page")]
-    async with httpx.AsyncClient(trust_env=False) as client:
-        answer = await client.get(page)
-        call = await client.get(re.sub(r"/namespaces/(.+)/[^/]+/history", r"/api/v1/namespaces/\1", page))
-    process.send_signal(signal.SIGINT)
-    ended = await end_of(process)
-
-    assert [masked(line) for line in lines[:7]] == TOLD
-    assert "\n".join(TABLE) in "\n".join(lines)
-    assert "tracker   1 after the crash, 1 in the end (TICKET-1)" in lines
-    assert "ledger    search_logs ran once, open_ticket ran once" in lines
-    assert f"  [error] {INTERRUPTED}" in lines
-    assert '  → open_ticket {"title": "NPE in OrderService"}' in lines
-    assert answer.status_code == 200
-    assert call.json()["workflowExecutionInfo"]["type"]["name"] == "tarry.generation"
-    assert (ended.code, ended.stdout, ended.stderr) == (0, "", "")
-    assert living_in(tmp_path) == []
+    assert [masked(line) for line in story.lines[:7]] == TOLD
+    assert "\n".join(TABLE) in "\n".join(story.lines)
+    assert "tracker   1 after the crash, 1 in the end (TICKET-1)" in story.lines
+    assert "ledger    search_logs ran once, open_ticket ran once" in story.lines
+    assert f"  [error] {INTERRUPTED}" in story.lines
+    assert '  → open_ticket {"title": "NPE in OrderService"}' in story.lines
+    assert story.page == 200
+    assert story.run["workflowExecutionInfo"]["type"]["name"] == "tarry.generation"
+    assert (story.ended.code, story.ended.stdout, story.ended.stderr) == (0, "", "")
+    assert story.left_behind == []
 
 
 async def test_ctrl_c_ends_the_demo_with_all_its_processes(tmp_path: Path) -> None:

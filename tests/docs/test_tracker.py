@@ -16,10 +16,21 @@ from tarry.processes import Child
 from tests.support.programs import run
 
 
+@pytest.fixture(scope="module")
+async def process(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[tuple[Child, Path]]:
+    """The one tracker of all tests, and its file."""
+    folder = tmp_path_factory.mktemp("tracker")
+    file = folder / "tickets.json"
+    async with tracker(file, log=folder / "tracker.log", environment=os.environ) as child:
+        yield child, file
+
+
 @pytest.fixture
-async def running(tmp_path: Path) -> AsyncIterator[Child]:
-    async with tracker(tmp_path / "tickets.json", log=tmp_path / "tracker.log", environment=os.environ) as child:
-        yield child
+def running(process: tuple[Child, Path]) -> Child:
+    """The tracker, holding nothing."""
+    child, file = process
+    file.unlink(missing_ok=True)
+    return child
 
 
 async def post(url: str, body: Any, key: str | None = None) -> httpx.Response:
@@ -63,7 +74,7 @@ async def test_request_without_a_title_opens_nothing(running: Child, body: Any) 
     assert (answer.status_code, await tickets_at(running.ready_line)) == (400, [])
 
 
-async def test_tickets_survive_a_kill_of_the_tracker(running: Child, tmp_path: Path) -> None:
+async def test_tickets_survive_a_kill_of_the_tracker(running: Child) -> None:
     await post(running.ready_line, {"title": "NPE"}, "k1")
     await running.kill()
 

@@ -164,7 +164,7 @@ def test_application_is_the_given_one_then_the_set_one_then_the_example(monkeypa
 
     assert chosen_app("a:b", Settings(app="c:d")) == "a:b"
     assert chosen_app(None, Settings(app="c:d")) == "c:d"
-    assert chosen_app(None, Settings()) == "tarry.demo.triage:app"
+    assert chosen_app(None, Settings()) == "tarry.demo.live:app"
 
 
 def test_end_of_a_worker_is_told_in_words_and_as_shells_count() -> None:
