@@ -51,9 +51,7 @@ class Conversation:
 
     @workflow.init
     def __init__(self, input: ConversationInput) -> None:
-        # The first run's id outlives a reset, as a number drawn here would not.
-        own_nonce = digest(workflow.info().first_execution_run_id)[:12]
-        self._state = input.carry or ConversationState.born(input.nonce or own_nonce)
+        self._state = input.carry or ConversationState.born(input.nonce or workflow.uuid4().hex[:12])
         self._stop = StopSwitch()
         self._stops = 0
         self._admission = asyncio.Lock()

@@ -124,7 +124,7 @@ class ConversationState(BaseModel):
 class ConversationInput(Frozen):
     """`nonce` is drawn by whoever starts the conversation, so that a reset keeps it (spec §1.2).
 
-    Empty, as from a shell: the workflow makes it from the id of its first run, which a reset keeps as well.
+    Empty, as from a shell: the workflow draws it as the first thing it does, which a reset repeats.
     """
 
     nonce: str = ""

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from temporalio.client import WorkflowExecutionStatus
+from temporalio.service import RPCError
 
 from tarry.client import Conversation
 from tarry.core.messages import AssistantMessage, ToolMessage
@@ -309,6 +310,8 @@ async def test_stop_between_two_runs_survives_the_turn_of_the_workflow(
         sealing.go.set()
 
         assert is_aborted(await stopped.wait())
+        with pytest.raises(RPCError, match="not found"):
+            await on.client.get_workflow_handle(stopped.view.generation_id).describe()
         assert await next_answer(conversation) == "fine"
         assert kinds(await conversation.transcript()) == ["user", "assistant", "user", "user", "assistant"]
 
