@@ -85,7 +85,7 @@ class ToolRun:
     @property
     def progress(self) -> Progress:
         """What a heartbeat carries."""
-        return Progress(text=self._output.tail(), attempt=self._attempt)
+        return Progress(text=self._output.tail())
 
     async def execute(self) -> ToolOutcome:
         """Run the tool, unless it may not run again or says that it happened already.

@@ -20,11 +20,14 @@ class Attribute:
 
 
 STATE = Attribute("TarryState", "Keyword")
-WAITING_FOR = Attribute("TarryWaitingFor", "KeywordList")
-DEADLINE = Attribute("TarryDeadline", "Datetime")
 CONVERSATION = Attribute("TarryConversation", "Keyword")
 TOOL = Attribute("TarryTool", "Keyword")
+
+# Nothing sets these yet: parked work and subagents will. They are registered from the start, since a workflow that
+# sets one which its namespace does not know is stuck.
+WAITING_FOR = Attribute("TarryWaitingFor", "KeywordList")
+DEADLINE = Attribute("TarryDeadline", "Datetime")
 PATH = Attribute("TarryPath", "Keyword")
 
-ATTRIBUTES = (STATE, WAITING_FOR, DEADLINE, CONVERSATION, TOOL, PATH)
+ATTRIBUTES = (STATE, CONVERSATION, TOOL, WAITING_FOR, DEADLINE, PATH)
 """All that a namespace must know before a worker of ours may run on it."""

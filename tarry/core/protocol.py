@@ -47,7 +47,11 @@ STALE = "tarry.stale"
 TASK_FULL = "tarry.task-full"
 NOT_HELD = "tarry.not-held"
 WORKER_SHUTDOWN = "WorkerShutdown"
+GIVEN_BACK = "tarry.given-back"
 RETRY_TOOL = "tarry.retry-tool"
+
+DIGEST_MEMO = "tarry.digest"
+"""The memo by which a parent recognises a child with the same arguments (spec §1.7)."""
 
 SLICE_BYTES = 1024 * 1024
 """The largest slice of entries a query answers with."""
@@ -253,6 +257,10 @@ class ToolRunInput(Frozen):
     idempotency_key: str
     heartbeat_timeout: float
     published: str = Field(default="", description="by runs of an earlier scheduling that were cut off")
+    first_run_id: str = Field(
+        default="",
+        description="of the call's first workflow run; another run's intent is a rerun after a reset. Empty: not told",
+    )
 
 
 OutcomeCode = Literal[
@@ -294,7 +302,6 @@ class Progress(Frozen):
 
     text: str = ""
     offset: int = 0
-    attempt: int = 1
 
 
 class MemoInput(Frozen):

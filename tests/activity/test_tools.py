@@ -25,7 +25,7 @@ async def test_worker_that_lacks_a_tool_tells_that_an_earlier_attempt_had_begun(
     def known() -> str:
         raise AssertionError("ran")
 
-    bench.informed(attempt=2, heartbeat_details=[{"text": "half", "attempt": 1}])
+    bench.informed(attempt=2, heartbeat_details=[{"text": "half"}])
     outcome = await bench.environment.run(bench.activities(known).run, intent(known, tool="unknown"))
 
     assert (outcome.code, outcome.facts.details) == ("not_here", "half")
@@ -48,7 +48,7 @@ async def test_rerun_is_vetoed_by_a_current_unsafe_declaration(bench: Bench, run
     def pay() -> str:
         raise AssertionError("ran")
 
-    bench.informed(attempt=attempt, heartbeat_details=[{"text": "asked the bank\n", "attempt": 1}])
+    bench.informed(attempt=attempt, heartbeat_details=[{"text": "asked the bank\n"}])
     outcome = await bench.run(pay, run=run, replay="safe")
 
     assert outcome.code == "interrupted"
