@@ -1,8 +1,11 @@
 """The transcript of a conversation: immutable, chained entries, sealed into pages as it grows.
 
-Pure: time comes in as `at`. Each entry carries `chain = sha256(previous chain + canonical JSON)`, so
-that a chain names one entry *and* all before it: a reset, a fork or a reused id never reads another
-timeline's entries (spec §6.1). `at` is left out of it: what a reset does again is the same entry.
+Pure: time comes in as `at`. Each entry carries `chain = sha256(previous chain + canonical JSON of its
+message)`, so that a chain names one entry *and* all before it: a reset, a fork or a reused id never reads
+another timeline's entries (spec §6.1).
+
+Chains and sizes are computed again when a workflow is replayed, with the code of that day. So a chain covers
+only what a model reads, defaults left out, and a size only content: a field added later changes neither.
 """
 
 from __future__ import annotations
@@ -19,8 +22,11 @@ from tarry.core.text import canonical_json
 EntryKind = Literal["user", "assistant", "tool_result", "note"]
 """`note`: for people only, never sent to a model."""
 
+# Both decide on a command when a workflow is replayed: change them only behind `workflow.patched`.
 PAGE_BYTES = 64 * 1024
 """A tail above this is sealed into a page (spec §8.2)."""
+ENTRY_OVERHEAD = 300
+"""Bytes an entry counts for beside its content."""
 
 
 class Position(Frozen):
@@ -67,8 +73,16 @@ class Entry(Draft):
         return Position(index=self.index + 1, chain=self.chain)
 
     def size(self) -> int:
-        """Bytes of its JSON."""
-        return len(self.model_dump_json().encode())
+        """Bytes of its content, and a lump sum for the rest."""
+        facts = self.tool or ToolFacts()
+        parts = [self.note, *facts.diagnostics]
+        if facts.details is not None:
+            parts.append(canonical_json(facts.details))
+        if self.message is not None:
+            parts.append(self.message.text)
+        if isinstance(self.message, AssistantMessage):
+            parts += [self.message.reasoning, *(call.arguments for call in self.message.calls)]
+        return ENTRY_OVERHEAD + sum(len(part.encode()) for part in parts)
 
 
 class PageRef(Frozen):
@@ -103,8 +117,9 @@ def _before(entry: Entry) -> Position:
 
 def place(draft: Draft, after: Position) -> Entry:
     """Give `draft` its index and chain."""
-    body = draft.model_dump(mode="json", exclude={"at"}) | {"index": after.index, "prev": after.chain}
-    chain = hashlib.sha256((after.chain + canonical_json(body)).encode()).hexdigest()
+    message = None if draft.message is None else draft.message.model_dump(mode="json", exclude_defaults=True)
+    body = canonical_json([after.index, draft.kind, draft.run, message])
+    chain = hashlib.sha256((after.chain + body).encode()).hexdigest()
     return Entry(**dict(draft), index=after.index, prev=after.chain, chain=chain)
 
 
@@ -140,11 +155,17 @@ class Transcript(BaseModel):
     def extend(self, pages: list[PageRef], entries: list[Entry]) -> None:
         """Take over what a run returned.
 
+        Entries that follow by index under another chain are placed anew: a replay after a deploy may chain otherwise.
+
         Raises:
             NoSuchPosition: it does not continue this transcript; nothing was taken.
         """
         if pages and self.tail:
             raise NoSuchPosition("seal the open tail before taking over pages")
+        if not pages and entries and entries[0].index == self.end.index and entries[0].prev != self.end.chain:
+            for entry in entries:
+                self.append(Draft.model_validate(dict(entry)))
+            return
         end = self.end
         for first, last in [(page.first, page.last) for page in pages] + [(_before(e), e.position) for e in entries]:
             if first != end:
@@ -157,17 +178,16 @@ class Transcript(BaseModel):
     def seal(self, page: PageRef) -> None:
         """Replace the head of the tail by the page it was written to; a repeat does nothing.
 
-        Raises:
-            NoSuchPosition: the page is not the head of the tail.
+        The page is taken at its word: whoever wrote it read the entries by their chains, and a refusal here would
+        wedge a workflow that chains otherwise since a deploy. What is left of the tail is placed behind it anew.
         """
-        if self.pages and page.last.index <= self.tail_start.index:
+        if page.last.index <= self.tail_start.index:
             return
-        if page.first != self.tail_start or not self._has_in_tail(page.last):
-            raise NoSuchPosition(f"page {page.first.index} to {page.last.index} is not the head of this tail")
         kept = [entry for entry in self.tail if entry.index >= page.last.index]
         self.pages.append(page)
-        self.tail = kept
-        self.tail_bytes = sum(entry.size() for entry in kept)
+        self.tail, self.tail_bytes = [], 0
+        for entry in kept:
+            self.append(Draft.model_validate(dict(entry)))
 
     def slice(self, upto: Position, max_bytes: int) -> Slice:
         """The newest entries before `upto`, in order, at most `max_bytes` of them but at least one.

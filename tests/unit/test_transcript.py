@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from tarry.core.messages import AssistantMessage, ToolCallRequest, ToolMessage, Usage, UserMessage
 from tarry.core.transcript import (
+    ENTRY_OVERHEAD,
     PAGE_BYTES,
     Draft,
     Entry,
@@ -21,7 +22,6 @@ from tarry.core.transcript import (
     ToolFacts,
     Transcript,
     assistant_draft,
-    note_draft,
     place,
     result_draft,
     user_draft,
@@ -33,7 +33,7 @@ AT = datetime(2026, 3, 1, 12, tzinfo=UTC)
 def transcript_of(*texts: str) -> Transcript:
     transcript = Transcript()
     for text in texts:
-        transcript.append(note_draft(text, AT, 1))
+        transcript.append(user_draft(text, AT, 1))
     return transcript
 
 
@@ -47,7 +47,7 @@ def run_after(transcript: Transcript, *texts: str) -> Transcript:
     """The transcript of a run that starts where `transcript` ends."""
     run = Transcript(start=transcript.end)
     for text in texts:
-        run.append(note_draft(text, AT, 2))
+        run.append(user_draft(text, AT, 2))
     return run
 
 
@@ -82,7 +82,7 @@ def test_an_empty_transcript_ends_where_it_starts() -> None:
 def test_size_counts_bytes_and_the_tail_adds_them_up(text: str) -> None:
     transcript = transcript_of(text, text)
 
-    assert [entry.size() for entry in transcript.tail] == [len(e.model_dump_json().encode()) for e in transcript.tail]
+    assert [entry.size() for entry in transcript.tail] == [ENTRY_OVERHEAD + len(text.encode())] * 2
     assert transcript.tail_bytes == sum(entry.size() for entry in transcript.tail)
 
 
@@ -114,17 +114,24 @@ def test_sealing_again_does_nothing() -> None:
     assert transcript == before
 
 
-def test_a_page_that_is_not_the_head_of_the_tail_is_refused() -> None:
+def test_a_page_chained_by_older_code_is_taken_and_what_follows_is_placed_behind_it() -> None:
     transcript = transcript_of("a", "b", "c")
-    before = transcript.model_copy(deep=True)
-    other = transcript_of("a", "x", "y", "z")
-    pages = [page_of(transcript.tail[1:]), page_of(other.tail[:2]), page_of(other.tail)]
+    chained_otherwise = transcript_of("A", "b")
+    page = page_of(chained_otherwise.tail)
 
-    for page in pages:
-        with pytest.raises(NoSuchPosition):
-            transcript.seal(page)
+    transcript.seal(page)
 
-    assert transcript == before
+    assert (transcript.pages, transcript.tail_start) == ([page], chained_otherwise.end)
+    assert transcript.tail == [place(user_draft("c", AT, 1), chained_otherwise.end)]
+
+
+def test_a_run_chained_by_older_code_is_taken_over_and_placed_anew() -> None:
+    transcript = transcript_of("a")
+    older = run_after(transcript_of("A"), "b", "c")
+
+    transcript.extend([], older.tail)
+
+    assert transcript.tail == [*transcript_of("a").tail, *run_after(transcript_of("a"), "b", "c").tail]
 
 
 def test_what_a_run_returned_is_taken_over() -> None:
@@ -137,7 +144,7 @@ def test_what_a_run_returned_is_taken_over() -> None:
 
     assert transcript.end == run.end
     assert [page.first.index for page in transcript.pages] == [0, 1]
-    assert [entry.note for entry in transcript.tail] == ["d"]
+    assert transcript.tail == run.tail
     assert transcript.tail_bytes == run.tail_bytes
 
 
@@ -152,10 +159,9 @@ def test_a_run_without_entries_changes_nothing() -> None:
 def test_what_does_not_continue_the_transcript_is_refused_whole() -> None:
     transcript = transcript_of("a")
     run = run_after(transcript, "b", "c", "d", "e")
-    foreign = run_after(transcript_of("x"), "b")
     gap = [page_of(run.tail[:1]), page_of(run.tail[2:3])]
 
-    for entries in (foreign.tail, [run.tail[0], run.tail[2]], run.tail[1:]):
+    for entries in ([run.tail[0], run.tail[2]], run.tail[1:]):
         with pytest.raises(NoSuchPosition):
             transcript.extend([], entries)
     with pytest.raises(NoSuchPosition, match="seal the open tail"):
@@ -175,9 +181,9 @@ def test_a_slice_is_the_newest_entries_that_fit_and_at_least_one() -> None:
     transcript = transcript_of("a", "b", "c")
     size = transcript.tail[1].size()
 
-    assert [e.note for e in transcript.slice(transcript.end, 2 * size).entries] == ["b", "c"]
+    assert list(transcript.slice(transcript.end, 2 * size).entries) == transcript.tail[1:]
     assert [e.note for e in transcript.slice(transcript.tail[1].position, 10 * size).entries] == ["a", "b"]
-    assert [e.note for e in transcript.slice(transcript.end, 1).entries] == ["c"]
+    assert list(transcript.slice(transcript.end, 1).entries) == transcript.tail[2:]
 
 
 def test_a_slice_of_a_sealed_place_is_its_page() -> None:
