@@ -15,7 +15,7 @@ from temporalio.common import RawValue
 from temporalio.exceptions import ApplicationError
 
 from tarry.core.conversation import ConversationInput, ConversationState, OpenRun
-from tarry.core.inbox import Busy, Conflict, Full, Record, TooLarge, unpack, view
+from tarry.core.inbox import Busy, Conflict, Full, Record, TooLarge, view
 from tarry.core.protocol import (
     ABORT,
     BUSY,
@@ -23,7 +23,6 @@ from tarry.core.protocol import (
     CONVERSATION,
     DUPLICATE,
     ENTRIES,
-    FIND_SUBMISSION,
     INBOX_FULL,
     INVALID,
     SUBMISSION,
@@ -31,16 +30,13 @@ from tarry.core.protocol import (
     VIEW,
     ConversationView,
     EntriesQuery,
-    FindSubmissionInput,
-    FoundSubmission,
     SubmissionLookup,
     SubmissionView,
     SubmitInput,
-    digest,
 )
 from tarry.core.transcript import NoSuchPosition, Slice
-from workflows import attributes, options
-from workflows.keeping import archive_settled, seal
+from workflows import attributes
+from workflows.keeping import archive_settled, find_submission, seal
 from workflows.runs import run_generation
 from workflows.supervise import StopSwitch, supervise
 
@@ -81,11 +77,11 @@ class Conversation:
     async def _answer(self, run: OpenRun) -> None:
         result = await run_generation(self._state, run, self._stop)
         if result.pages and self._state.transcript.tail:
-            await seal(self._state.transcript)
+            await seal(self._state.transcript, StopSwitch())
         self._state.close_run(run, result, workflow.now())
         self._stop = StopSwitch()
         if self._state.transcript.wants_sealing:
-            await seal(self._state.transcript)
+            await seal(self._state.transcript, self._stop)
         while self._state.inbox.wants_archiving:
             await archive_settled(self._state)
         self._state.open_next(workflow.now(), workflow.info().workflow_id)
@@ -131,7 +127,7 @@ class Conversation:
         self._arriving.append(input.request_id)
         try:
             async with self._admission:
-                known = self._check(input, await self._find(input.request_id))
+                known = self._check(input, await find_submission(self._state.inbox, input.request_id))
                 return self._view(known or self._take_in(input, was_stopped=self._stops > stops))
         finally:
             self._arriving.remove(input.request_id)
@@ -158,19 +154,6 @@ class Conversation:
         except TooLarge as error:
             raise ApplicationError(str(error), type=INVALID) from error
 
-    async def _find(self, request_id: str) -> Record | None:
-        """The record of a request id, wherever it is kept by now."""
-        inbox = self._state.inbox
-        if (record := inbox.find(request_id)) is not None or not inbox.archive:
-            return record
-        found = await workflow.execute_local_activity(
-            FIND_SUBMISSION,
-            FindSubmissionInput(refs=tuple(reversed(inbox.archive)), key=digest(request_id)),
-            result_type=FoundSubmission,
-            **options.LOOKUP,
-        )
-        return unpack(request_id, found.record) if found.record is not None else None
-
     def _view(self, record: Record) -> SubmissionView:
         run_id = self._state.generation_of(workflow.info().workflow_id, record.run)
         return view(record, run_id, self._state.answer_text(record))
@@ -191,7 +174,7 @@ class Conversation:
             try:
                 await self._admit(input)
             except ApplicationError as error:
-                self._state.refuse(f"{name}: {error.message}")
+                self._state.refuse(f"{name}: {error.message}", input.request_id)
 
     def _readable(self, args: Sequence[RawValue]) -> SubmitInput | None:
         if len(args) != 1:

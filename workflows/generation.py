@@ -37,10 +37,10 @@ from tarry.core.transcript import (
     assistant_draft,
     note_draft,
 )
-from workflows import options
+from workflows import ends, options
 from workflows.keeping import seal
 from workflows.round import Round
-from workflows.supervise import Holder, StopSwitch, is_worker_lost, is_worker_stopped, published, supervise
+from workflows.supervise import Holder, StopSwitch, supervise
 
 
 @workflow.defn(name=GENERATION)
@@ -61,6 +61,8 @@ class Generation:
     async def run(self, input: machine.GenerationInput) -> RunResult:
         """Answer the input; a long run continues as new."""
         result = await supervise(self._body(), self._stop.set)
+        if result is None and self._stop.is_set:  # a Stop in the very task that turns over
+            result = self._result(machine.Finish("unanswered", "aborted"))
         if result is None:
             carry = machine.RunCarry(state=self._state, transcript=self._transcript)
             workflow.continue_as_new(input.model_copy(update={"carry": carry}))
@@ -75,8 +77,8 @@ class Generation:
             self._append(step, event)
             command = step.command
             if isinstance(event, machine.RoundEnded) and isinstance(command, machine.RequestModel):
-                if self._transcript.wants_sealing:
-                    await seal(self._transcript)
+                if self._transcript.wants_sealing and not self._stop.is_set:
+                    await seal(self._transcript, self._stop)
                 if self._should_turn_over() and not self._stop.is_set:
                     return None
         return self._result(command)
@@ -101,29 +103,34 @@ class Generation:
         if self._stop.is_set:
             return machine.Aborted()
         try:
-            answer = await self._stop.watch(
+            result = await self._stop.watch(
                 workflow.start_activity(
                     MODEL_REQUEST,
                     self._model_input(),
-                    result_type=ModelAnswer,
+                    result_type=RawValue,
                     **options.model_request(self._input.settings),
                 )
             )
         except ActivityError as error:
             return self._ended(error)
+        answer = ends.read(result, ModelAnswer)
+        if answer is None:
+            return machine.Failed(ModelFailure(error="retryable", text="the answer was not readable"))
         self._model = answer.root.model
         if isinstance(answer.root, ModelTurn):
             return machine.Responded(answer.root)
         return machine.Failed(answer.root)
 
     def _ended(self, error: ActivityError) -> machine.Event:
-        partial = published(error)
+        partial = ends.published(error)
         if self._stop.is_set:
             return machine.Aborted(partial)
-        if is_worker_lost(error):
+        if ends.is_worker_lost(error):
             return machine.WorkerLost(partial)
-        if is_worker_stopped(error):
+        if ends.is_given_back(error):
             return machine.WorkerStopped(partial)
+        if ends.is_too_long(error):
+            return machine.Failed(ModelFailure(error="retryable", text="it took too long", partial=partial))
         return machine.Failed(ModelFailure(error="permanent", text=str(error.cause or error)))
 
     def _model_input(self) -> ModelRequestInput:

@@ -1,24 +1,56 @@
-"""How a conversation moves what is old into the store: sealed pages and archived submissions."""
+"""How old entries and settled submissions move into the store: sealed pages and archives."""
 
 from __future__ import annotations
 
 from temporalio import workflow
+from temporalio.exceptions import ActivityError
 
 from tarry.core.conversation import ConversationState
-from tarry.core.protocol import ARCHIVE, SEAL, Archived, ArchiveInput, SealInput
+from tarry.core.inbox import Inbox, Record, unpack
+from tarry.core.protocol import (
+    ARCHIVE,
+    FIND_SUBMISSION,
+    SEAL,
+    Archived,
+    ArchiveInput,
+    FindSubmissionInput,
+    FoundSubmission,
+    SealInput,
+    digest,
+)
 from tarry.core.transcript import PageRef, Transcript
 from workflows import options
+from workflows.supervise import StopSwitch
 
 
-async def seal(transcript: Transcript) -> None:
-    """Write the open tail into a page, pulled by query rather than pushed (spec §6.2)."""
-    page = await workflow.execute_activity(
-        SEAL,
-        SealInput(workflow_id=workflow.info().workflow_id, first=transcript.tail_start, upto=transcript.end),
-        result_type=PageRef,
-        **options.STORE,
-    )
+async def seal(transcript: Transcript, stop: StopSwitch) -> None:
+    """Write the open tail into a page, pulled by query rather than pushed (spec §6.2). A Stop leaves it open."""
+    try:
+        page = await stop.watch(
+            workflow.start_activity(
+                SEAL,
+                SealInput(workflow_id=workflow.info().workflow_id, first=transcript.tail_start, upto=transcript.end),
+                result_type=PageRef,
+                **options.STORE,
+            )
+        )
+    except ActivityError:
+        return
     transcript.seal(page)
+
+
+async def find_submission(inbox: Inbox, request_id: str) -> Record | None:
+    """The record of a request id, wherever it is kept by now (spec §7.1)."""
+    if (record := inbox.find(request_id)) is not None or not inbox.archive:
+        return record
+    wanted = FindSubmissionInput(refs=tuple(reversed(inbox.archive)), key=digest(request_id))
+    try:
+        found = await workflow.execute_local_activity(
+            FIND_SUBMISSION, wanted, result_type=FoundSubmission, **options.LOOKUP
+        )
+    except ActivityError:
+        found = await workflow.execute_activity(FIND_SUBMISSION, wanted, result_type=FoundSubmission, **options.STORE)
+    return unpack(request_id, found.record) if found.record is not None else None
 
 
 async def archive_settled(state: ConversationState) -> None:

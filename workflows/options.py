@@ -29,9 +29,10 @@ STORE: ActivityConfig = {
 """Reads and writes of the store: harmless to repeat, so repeated until the store is back."""
 
 LOOKUP: LocalActivityConfig = {
-    "start_to_close_timeout": timedelta(seconds=10),
-    "retry_policy": RetryPolicy(initial_interval=timedelta(seconds=1), maximum_interval=timedelta(seconds=10)),
+    "start_to_close_timeout": timedelta(seconds=5),
+    "retry_policy": RetryPolicy(initial_interval=timedelta(seconds=1), maximum_attempts=2),
 }
+"""A quick look; a local activity that goes on failing would write an event every few seconds."""
 
 SALVAGE: ActivityConfig = {
     "start_to_close_timeout": timedelta(seconds=30),

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 
+from pydantic import ValidationError
 from temporalio import workflow
 from temporalio.exceptions import (
     ActivityError,
@@ -118,7 +119,10 @@ class Round:
 
 def _adopted_outcome(tool: str, adopted: Adopted) -> ToolOutcome:
     """An adopted call that left no result is not run again: its effect may have happened."""
-    return results.lost(tool) if adopted.result is None else ToolOutcome.model_validate(adopted.result)
+    try:
+        return ToolOutcome.model_validate(adopted.result)
+    except ValidationError:
+        return results.lost(tool)
 
 
 def _ended_from_outside(tool: str, error: ChildWorkflowError) -> ToolOutcome:

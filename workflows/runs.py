@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pydantic import ValidationError
 from temporalio import workflow
 from temporalio.exceptions import ActivityError, ChildWorkflowError, WorkflowAlreadyStartedError
 
@@ -39,12 +40,17 @@ async def run_generation(state: ConversationState, run: OpenRun, stop: StopSwitc
             return await _salvage(run, str(error.cause or error))
         except WorkflowAlreadyStartedError:
             adopted = await _adopt(run, stop)
-        if adopted.matches and adopted.result is not None:
-            return RunResult.model_validate(adopted.result)
         if adopted.matches:
-            return await _salvage(run, "it left no result")
+            return _adopted_result(adopted) or await _salvage(run, "it left no result")
         run = state.rename_open(f"{first_id}~{number}")
     return await _salvage(run, "other timelines used its ids")
+
+
+def _adopted_result(adopted: Adopted) -> RunResult | None:
+    try:
+        return RunResult.model_validate(adopted.result)
+    except ValidationError:
+        return None
 
 
 def _input(run: OpenRun) -> GenerationInput:
@@ -53,8 +59,9 @@ def _input(run: OpenRun) -> GenerationInput:
     )
 
 
-def _fingerprint(input: GenerationInput) -> str:
-    return digest(canonical_json(input.model_dump(mode="json")))
+def _fingerprint(run: OpenRun) -> str:
+    """What makes two runs the same: the place they start at. Settings may differ by deploy."""
+    return digest(canonical_json([run.run, run.start.index, run.start.chain]))
 
 
 async def _start(run: OpenRun, stop: StopSwitch) -> RunResult:
@@ -63,7 +70,7 @@ async def _start(run: OpenRun, stop: StopSwitch) -> RunResult:
         GENERATION,
         input,
         result_type=RunResult,
-        **options.child(run.generation_id, input.conversation_id, _fingerprint(input), f"run {run.run}"),
+        **options.child(run.generation_id, input.conversation_id, _fingerprint(run), f"run {run.run}"),
     )
     return await stop.watch_child(child)
 
@@ -73,7 +80,7 @@ async def _adopt(run: OpenRun, stop: StopSwitch) -> Adopted:
         return await stop.watch(
             workflow.start_activity(
                 ADOPT,
-                AdoptInput(workflow_id=run.generation_id, digest=_fingerprint(_input(run))),
+                AdoptInput(workflow_id=run.generation_id, digest=_fingerprint(run)),
                 result_type=Adopted,
                 **options.adopt(run.settings),
             )

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from datetime import timedelta
 from typing import Any, TypeVar
 
 from temporalio import workflow
-from temporalio.exceptions import ActivityError, ApplicationError, FailureError, TimeoutError
+from temporalio.exceptions import FailureError
 
-from tarry.core.protocol import WORKER_SHUTDOWN, Progress
 from tarry.core.text import bound_text
 from workflows.attributes import STATE
 
@@ -41,37 +40,35 @@ async def _with_handlers(body: Awaitable[T]) -> T:
 
 
 class StopSwitch:
-    """The abort mark of a workflow, and the open work it reaches."""
+    """The abort mark of a workflow, and how it reaches open work."""
 
     def __init__(self) -> None:
         self.is_set = False
-        self._open: list[asyncio.Future[Any]] = []
 
     def set(self) -> None:
-        """Mark, and cancel what is open; a repeat does nothing."""
-        if self.is_set:
-            return
+        """Mark; a repeat does nothing. Whoever watches open work cancels it."""
         self.is_set = True
-        for work in self._open:
-            work.cancel()
 
-    async def watch(self, work: asyncio.Future[T]) -> T:
-        """Await `work`; a Stop cancels it, and its own end is still awaited."""
-        self._open.append(work)
-        if self.is_set:
-            work.cancel()
-        try:
-            return await work
-        finally:
-            self._open.remove(work)
+    async def watch(self, activity: workflow.ActivityHandle[T]) -> T:
+        """Await an activity; a Stop cancels it, and its own end is still awaited."""
+        return await self._watched(activity, self._cancel(activity))
 
     async def watch_child(self, child: workflow.ChildWorkflowHandle[Any, T]) -> T:
         """Await `child`; a Stop cancels it by its id: the SDK's own cancel is for the first of its runs alone."""
-        telling = asyncio.ensure_future(self._tell(child.id))
+        return await self._watched(child, self._tell(child.id))
+
+    async def _watched(self, work: asyncio.Task[T], stopping: Coroutine[Any, Any, None]) -> T:
+        # Not from `set`: a result that came in the same task as the Stop must win, and a cancel would drop it.
+        # Conditions are looked at once everything that came has been taken in.
+        stopper = asyncio.ensure_future(stopping)
         try:
-            return await child
+            return await work
         finally:
-            telling.cancel()
+            stopper.cancel()
+
+    async def _cancel(self, activity: workflow.ActivityHandle[Any]) -> None:
+        await workflow.wait_condition(lambda: self.is_set)
+        activity.cancel()
 
     async def _tell(self, child_id: str) -> None:
         await workflow.wait_condition(lambda: self.is_set)
@@ -115,24 +112,3 @@ class Holder:
         """Let held work go on; False when nothing is held."""
         was_held, self.why = bool(self.why), ""
         return was_held
-
-
-def is_worker_lost(error: ActivityError) -> bool:
-    """Whether an activity ended because its worker vanished, not because of what it did."""
-    return isinstance(error.cause, TimeoutError)
-
-
-def is_worker_stopped(error: ActivityError) -> bool:
-    """Whether an activity was given back by a worker that shut down cleanly."""
-    return isinstance(error.cause, ApplicationError) and error.cause.type == WORKER_SHUTDOWN
-
-
-def published(error: ActivityError) -> str:
-    """What an activity that was cut off had published by its heartbeats."""
-    cause = error.cause
-    details: Any = None
-    if isinstance(cause, TimeoutError) and cause.last_heartbeat_details:
-        details = cause.last_heartbeat_details[0]
-    elif isinstance(cause, ApplicationError) and cause.details:
-        details = cause.details[0]
-    return Progress.model_validate(details).text if isinstance(details, dict) else ""

@@ -20,6 +20,7 @@ from tarry.core import tool_call as machine
 from tarry.core.protocol import (
     ABORT,
     ANNOUNCE,
+    DUPLICATE,
     MEMO,
     NOT_HELD,
     RECONCILE,
@@ -36,8 +37,8 @@ from tarry.core.protocol import (
     ToolRunInput,
     digest,
 )
-from workflows import options
-from workflows.supervise import Holder, StopSwitch, is_worker_lost, is_worker_stopped, published, supervise
+from workflows import ends, options
+from workflows.supervise import Holder, StopSwitch, supervise
 
 MAX_MEMOS = 1_800
 """Temporal takes 2,000 updates in one run; the rest is for announcements and retries (spec §1.5)."""
@@ -90,25 +91,26 @@ class ToolCall:
         if self._stop.is_set:
             return machine.Aborted()
         try:
-            outcome = await self._stop.watch(
+            result = await self._stop.watch(
                 workflow.start_activity(
                     TOOL_RUN,
                     self._run_input(),
-                    result_type=ToolOutcome,
+                    result_type=RawValue,
                     **options.tool_run(self._input.call, self._input.settings),
                 )
             )
         except ActivityError as error:
             return self._ended(error)
-        return machine.Ran(outcome)
+        outcome = ends.read(result, ToolOutcome)
+        return machine.Ran(outcome or results.lost(self._input.call.tool))
 
     def _ended(self, error: ActivityError) -> machine.Event:
         if self._stop.is_set:
-            return machine.Aborted(published(error) if self._had_begun(error) else None)
-        if is_worker_lost(error):
-            return machine.WorkerLost(published(error))
-        if is_worker_stopped(error):
-            return machine.WorkerStopped(published(error))
+            return machine.Aborted(ends.published(error) if self._had_begun(error) else None)
+        if ends.is_worker_lost(error) or ends.is_too_long(error):
+            return machine.WorkerLost(ends.published(error))
+        if ends.is_given_back(error):
+            return machine.WorkerStopped(ends.published(error))
         return machine.Ran(results.tool_error(self._input.call.tool, error.cause or error))
 
     def _had_begun(self, error: ActivityError) -> bool:
@@ -123,13 +125,13 @@ class ToolCall:
                 workflow.start_activity(
                     RECONCILE,
                     self._run_input(),
-                    result_type=Reconciliation,
+                    result_type=RawValue,
                     **options.reconcile(self._input.call, self._input.settings),
                 )
             )
         except ActivityError:
-            answer = Reconciliation()
-        return machine.Reconciled(answer.outcome, output)
+            return machine.Reconciled(None, output)
+        return machine.Reconciled((ends.read(answer, Reconciliation) or Reconciliation()).outcome, output)
 
     def _run_input(self) -> ToolRunInput:
         task_id = workflow.info().workflow_id
@@ -141,6 +143,7 @@ class ToolCall:
             idempotency_key=digest(task_id),
             heartbeat_timeout=self._input.settings.heartbeat_timeout,
             published=self._state.published or "",
+            first_run_id=workflow.info().original_execution_run_id,
         )
 
     def _settled(self, command: machine.Command) -> ToolOutcome:
@@ -166,13 +169,14 @@ class ToolCall:
     def _check_memo(self, input: MemoInput) -> None:
         if machine.is_stale(self._state, input.run, input.attempt):
             raise ApplicationError("a newer run of this call took over", type=STALE)
-        if input.key not in self._box.memos:
-            if len(self._box.memos) >= MAX_MEMOS:
-                raise ApplicationError(f"a call holds at most {MAX_MEMOS} memos", type=TASK_FULL)
-            try:
-                self._box.check(input.key, input.value)
-            except BoxFull as error:
-                raise ApplicationError(str(error), type=TASK_FULL) from error
+        if input.key in self._box.memos:
+            raise ApplicationError("the key holds a value", self._box.memos[input.key], type=DUPLICATE)
+        if len(self._box.memos) >= MAX_MEMOS:
+            raise ApplicationError(f"a call holds at most {MAX_MEMOS} memos", type=TASK_FULL)
+        try:
+            self._box.check(input.key, input.value)
+        except BoxFull as error:
+            raise ApplicationError(str(error), type=TASK_FULL) from error
 
     @workflow.update(name=ANNOUNCE)
     def announce(self, input: AnnounceInput) -> None:

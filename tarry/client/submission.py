@@ -137,7 +137,7 @@ class Submission:
 
     async def _refusal(self) -> str:
         state = await self._conversation()
-        reasons = "; ".join(state.refusals) or "it gave no reason"
+        reasons = "; ".join(r.reason for r in state.refusals if r.request_id == self.request_id) or "it gave no reason"
         return f"conversation {self.conversation_id} does not know request {self.request_id}: {reasons}"
 
     async def _open_generation(self) -> str | None:

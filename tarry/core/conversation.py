@@ -11,7 +11,7 @@ from pydantic import BaseModel, Field
 
 from tarry.core.inbox import Inbox, Record
 from tarry.core.messages import AssistantMessage, Frozen, Usage
-from tarry.core.protocol import ConversationView, RunResult, RunSettings
+from tarry.core.protocol import ConversationView, Refusal, RunResult, RunSettings
 from tarry.core.transcript import NoSuchPosition, Position, Transcript, note_draft, user_draft
 
 REFUSALS = 20
@@ -43,7 +43,7 @@ class ConversationState(BaseModel):
     inbox: Inbox = Field(default_factory=Inbox)
     usage: Usage = Usage()
     turnover_events: int = RunSettings().turnover_events
-    refusals: list[str] = Field(default_factory=list)
+    refusals: list[Refusal] = Field(default_factory=list)
 
     @classmethod
     def born(cls, nonce: str) -> ConversationState:
@@ -102,9 +102,10 @@ class ConversationState(BaseModel):
         message = self.transcript.tail[offset].message
         return message.text if isinstance(message, AssistantMessage) else None
 
-    def refuse(self, why: str) -> None:
+    def refuse(self, why: str, request_id: str = "") -> None:
         """Remember, bounded, why an input by Temporal signal was refused."""
-        self.refusals = [*self.refusals, why[:REFUSAL_LIMIT]][-REFUSALS:]
+        refusal = Refusal(request_id=request_id[:REFUSAL_LIMIT], reason=why[:REFUSAL_LIMIT])
+        self.refusals = [*self.refusals, refusal][-REFUSALS:]
 
     def view(self, conversation_id: str) -> ConversationView:
         """The conversation as a query answers it."""

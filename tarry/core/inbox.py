@@ -8,7 +8,6 @@ in the store and are looked up there.
 from __future__ import annotations
 
 from datetime import datetime
-from typing import get_args
 
 from pydantic import BaseModel, Field
 
@@ -22,15 +21,13 @@ from tarry.core.protocol import (
     digest,
 )
 
+# All of these decide what a workflow does when it is replayed: change them only behind `workflow.patched`.
 MAX_ITEMS = 1_000
 MAX_BYTES = 1024 * 1024
 MAX_CONTENT = 512 * 1024
 RECENT = 256
 ARCHIVE_BATCH = 128
 DETAIL_LIMIT = 500
-
-_STATUSES: tuple[str, ...] = get_args(SubmissionStatus)
-_REASONS: tuple[str, ...] = get_args(UnansweredReason)
 
 
 class Conflict(Exception):
@@ -185,8 +182,8 @@ def content_size(content: str) -> int:
 
 def pack(record: Record) -> str:
     """A settled record in some fifty bytes; the request id is the key it is filed under."""
-    numbers = (_STATUSES.index(record.status), _REASONS.index(record.reason), record.run, record.entry, record.answer)
-    return ":".join([record.content, *map(str, numbers), record.detail])
+    numbers = map(str, (record.run, record.entry, record.answer))
+    return ":".join([record.content, record.status, record.reason, *numbers, record.detail])
 
 
 def unpack(request_id: str, packed: str) -> Record:
@@ -196,8 +193,8 @@ def unpack(request_id: str, packed: str) -> Record:
         {
             "request_id": request_id,
             "content": content,
-            "status": _STATUSES[int(status)],
-            "reason": _REASONS[int(reason)],
+            "status": status,
+            "reason": reason,
             "run": int(run),
             "entry": int(entry),
             "answer": int(answer),

@@ -99,7 +99,7 @@ class SubmitInput(Frozen):
 
 
 SubmissionStatus = Literal["queued", "placed", "done", "unanswered"]
-UnansweredReason = Literal["", "aborted", "model_error", "empty_answer", "cut_off", "max_turns", "lost"]
+UnansweredReason = Literal["", "aborted", "model_error", "empty_answer", "cut_off", "max_turns", "refused", "lost"]
 
 
 class SubmissionView(Frozen):
@@ -134,6 +134,13 @@ class EntriesQuery(Frozen):
     max_bytes: int = SLICE_BYTES
 
 
+class Refusal(Frozen):
+    """Why an input by Temporal signal was refused; `request_id` as far as it could be read."""
+
+    request_id: str = ""
+    reason: str
+
+
 class ConversationView(Frozen):
     """A conversation as its workflow knows it; the open run's entries are in its generation."""
 
@@ -145,7 +152,7 @@ class ConversationView(Frozen):
     queued: tuple[str, ...]
     runs: int
     usage: Usage
-    refusals: tuple[str, ...] = Field(
+    refusals: tuple[Refusal, ...] = Field(
         default=(), description="the newest inputs by Temporal signal that were refused, and why"
     )
 

@@ -148,7 +148,7 @@ def refusal(error: CallError) -> ToolOutcome:
 
 def missing_result_text(tool: str) -> str:
     """Stands in a request for a result the transcript does not hold."""
-    text = f"Tool {_name(tool)} did not run to an end: there is no record of a result."
+    text = f"There is no record of a result of tool {_name(tool)}. It may have run; check before repeating it."
     return _block([_line(Diagnostic(severity="error", message=text))])
 
 

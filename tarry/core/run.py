@@ -15,6 +15,7 @@ from tarry.core.messages import CUTTING_STOPS, AssistantMessage, Frozen, Usage
 from tarry.core.protocol import ModelFailure, ModelTurn, ResolvedCall, RunSettings, RunStatus, UnansweredReason
 from tarry.core.transcript import Position, Transcript
 
+# These decide what a workflow does when it is replayed: change them only behind `workflow.patched`.
 EMPTY_LIMIT = 2
 """How often an empty answer is asked again."""
 CUT_LIMIT = 3
@@ -173,7 +174,9 @@ def advance(state: RunState, event: Event, settings: RunSettings) -> Step:
 def _responded(state: RunState, turn: ModelTurn) -> Step:
     state.failures = state.lost = 0
     state.usage = state.usage + turn.usage
-    if turn.message.is_empty and turn.message.stop != "refusal":
+    if turn.message.is_empty and turn.message.stop == "refusal":
+        return Step(Finish("unanswered", "refused", "the model refused to answer"))
+    if turn.message.is_empty:
         return _empty(state)
     state.empty = 0
     if not turn.calls:

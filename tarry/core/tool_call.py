@@ -13,6 +13,7 @@ from pydantic import BaseModel
 
 from tarry.core.protocol import ResolvedCall, ToolOutcome
 
+# Both decide what a workflow does when it is replayed: change them only behind `workflow.patched`.
 NOT_HERE_LIMIT = 5
 NOT_HERE_PAUSE = 6.0
 """Seconds between two tries to find a worker that has the tool: 5 tries in 30 s (spec §1.4)."""
@@ -133,7 +134,7 @@ def advance(state: CallState, event: Event, call: ResolvedCall) -> Command:
         case WorkerLost():
             if call.replay == "safe":
                 _keep_output(state, event.output)
-                return Hold("every attempt at this tool lost its worker")
+                return Hold("every attempt at this tool was used up, the last one when its worker was lost")
             return _cut_off(state, call, event.output)
         case WorkerStopped():
             if call.replay == "safe":

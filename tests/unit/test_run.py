@@ -124,9 +124,13 @@ def test_an_empty_answer_is_asked_again_twice_and_never_kept() -> None:
     assert [step.message for step in steps] == [None, None, None]
 
 
-def test_a_refusal_without_text_is_an_answer() -> None:
-    refusal = AssistantMessage(stop="refusal")
+def test_a_refusal_is_an_answer_only_with_a_text() -> None:
+    refusal = AssistantMessage(text="I cannot help with that.", stop="refusal")
     assert advance(RunState(), turn(refusal), SETTINGS) == Step(Finish("done"), message=refusal)
+    silent = AssistantMessage(stop="refusal")
+    assert advance(RunState(), turn(silent), SETTINGS) == Step(
+        Finish("unanswered", "refused", "the model refused to answer")
+    )
 
 
 def test_responses_cut_off_inside_a_call_are_bounded() -> None:

@@ -55,7 +55,9 @@ def test_an_unsafe_tool_with_a_reconcile_hook_is_asked_first(event: WorkerLost |
 
 def test_a_safe_tool_whose_attempts_are_used_up_is_held_until_a_retry() -> None:
     state = CallState(run=1, attempt=6)
-    assert advance(state, WorkerLost(""), SAFE) == Hold("every attempt at this tool lost its worker")
+    assert advance(state, WorkerLost(""), SAFE) == Hold(
+        "every attempt at this tool was used up, the last one when its worker was lost"
+    )
     assert advance(state, Released(), SAFE) == Execute()
     assert state == CallState(run=7, published=""), "the next run is the seventh, whoever scheduled it"
 
@@ -90,7 +92,7 @@ def test_a_stop_before_the_code_runs_settles_as_aborted() -> None:
 def test_a_stop_after_the_code_has_begun_says_so_with_what_was_published() -> None:
     assert advance(CallState(), Aborted("half"), UNSAFE) == Abort("half")
     state = CallState()
-    assert advance(state, WorkerLost("half"), SAFE) == Hold("every attempt at this tool lost its worker")
+    assert advance(state, WorkerLost("half"), SAFE) == Hold("every attempt at this tool was used up, the last one when its worker was lost")
     assert advance(state, Aborted(), SAFE) == Abort("half")
 
 

@@ -100,7 +100,7 @@ async def test_malformed_signals_are_remembered_and_the_next_good_one_is_answere
         await signal(server, conversation.id, RETRY)
 
         expected = [reason for _, reason in MALFORMED.values()] + [f"tarry.sumbit{UNKNOWN}", f"{RETRY}{UNKNOWN}"]
-        refusals = (await conversation.view()).refusals
+        refusals = [refusal.reason for refusal in (await conversation.view()).refusals]
         assert [told[: len(reason)] for told, reason in zip(refusals, expected, strict=True)] == expected
         await signal(server, conversation.id, SUBMIT, '{"content": "good", "request_id": "r1"}')
         assert (await conversation.submission("r1").wait()).answer_text == "good!"
@@ -144,7 +144,7 @@ async def test_refusals_by_rule_are_remembered_and_only_the_newest_twenty(
 
         async with on.worker():
             assert (await conversation.submission("r1").wait()).answer_text == "a!"
-            assert (await conversation.view()).refusals == (
+            assert tuple(refusal.reason for refusal in (await conversation.view()).refusals) == (
                 *(f"unknown-{n}{UNKNOWN}" for n in range(4, 21)),
                 f"{SUBMIT}: the input has 600000 bytes, 524288 are allowed; put it into a file and name that",
                 f"{SUBMIT}: request id 'r1' was used for other content",

@@ -21,7 +21,7 @@ from tarry.client import (
 )
 from tarry.core.inbox import MAX_BYTES, MAX_CONTENT
 from tarry.core.messages import UserMessage
-from tarry.core.protocol import SubmissionView
+from tarry.core.protocol import SUBMIT, Refusal, SubmissionView, SubmitInput
 from tarry.embedded import EmbeddedServer
 from tarry.models import ModelRequest
 from tarry.testing import Reply, ScriptedModel, call, say
@@ -149,7 +149,9 @@ async def test_conflict_that_no_worker_could_tell_is_told_to_who_waits(server: E
             with pytest.raises(RequestConflict, match="'r1' was used for other content"):
                 await conflicting.wait()
 
-            assert (await conversation.view()).refusals == ("tarry.submit: request id 'r1' was used for other content",)
+            assert (await conversation.view()).refusals == (
+                Refusal(request_id="r1", reason="tarry.submit: request id 'r1' was used for other content"),
+            )
             assert await texts(conversation) == ["x", "x!"]
 
 
@@ -268,6 +270,22 @@ async def test_archived_request_is_known_for_ever(server: EmbeddedServer, tmp_pa
         async with on.worker():
             with pytest.raises(RequestConflict):
                 await conflicting.wait()
+
+
+async def test_inputs_whose_ids_are_looked_up_keep_their_order_and_are_taken_once(
+    server: EmbeddedServer, tmp_path: Path
+) -> None:
+    async with idle_stage(server, ECHO, tmp_path) as on:
+        conversation = on.harness.conversation()
+        await fill_archive(conversation, on)
+        handle = on.client.get_workflow_handle(conversation.id)
+        for content in ("a", "b", "a", "c", "d"):
+            await handle.signal(SUBMIT, SubmitInput(content=content, request_id=content))
+
+        async with on.worker():
+            assert (await conversation.submission("d").wait()).answer_text == "d!"
+            said = await texts(conversation)
+        assert said[-8:] == ["a", "a!", "b", "b!", "c", "c!", "d", "d!"]
 
 
 async def test_conversation_under_the_id_of_a_terminated_one_shares_no_id_with_it(

@@ -1,0 +1,55 @@
+"""How an activity ended, read from what Temporal says of it. Nothing here raises: the ends come from outside."""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, ValidationError
+from temporalio import workflow
+from temporalio.common import RawValue
+from temporalio.exceptions import ActivityError, ApplicationError, TimeoutError, TimeoutType
+
+from tarry.core.protocol import GIVEN_BACK, WORKER_SHUTDOWN, Progress
+
+M = TypeVar("M", bound=BaseModel)
+
+
+def is_worker_lost(error: ActivityError) -> bool:
+    """Whether the worker vanished: its heartbeats stopped."""
+    return isinstance(error.cause, TimeoutError) and error.cause.type == TimeoutType.HEARTBEAT
+
+
+def is_too_long(error: ActivityError) -> bool:
+    """Whether the activity hit a time limit while its worker lived."""
+    return isinstance(error.cause, TimeoutError) and error.cause.type != TimeoutType.HEARTBEAT
+
+
+def is_given_back(error: ActivityError) -> bool:
+    """Whether the worker gave the activity back: it shut down cleanly, or somebody took the activity from it."""
+    return isinstance(error.cause, ApplicationError) and error.cause.type in (WORKER_SHUTDOWN, GIVEN_BACK)
+
+
+def published(error: ActivityError) -> str:
+    """What an activity that was cut off had published by its heartbeats; of a long text the tail, and it says so."""
+    cause = error.cause
+    details: Any = None
+    if isinstance(cause, TimeoutError) and cause.last_heartbeat_details:
+        details = cause.last_heartbeat_details[0]
+    elif isinstance(cause, ApplicationError) and cause.details:
+        details = cause.details[0]
+    try:
+        progress = Progress.model_validate(details)
+    except ValidationError:
+        return ""
+    return f"[{progress.offset} characters earlier]{progress.text}" if progress.offset else progress.text
+
+
+def read(result: RawValue, as_type: type[M]) -> M | None:
+    """The result of an activity, or None when it is not what it should be.
+
+    Anybody with a shell can complete an activity by hand; a result that does not decode would wedge the workflow.
+    """
+    try:
+        return workflow.payload_converter().from_payload(result.payload, as_type)
+    except Exception:
+        return None
