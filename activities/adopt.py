@@ -7,9 +7,8 @@ import asyncio
 from temporalio import activity
 from temporalio.client import Client, WorkflowFailureError
 
-from tarry.core.protocol import ADOPT, Adopted, AdoptInput
-
-DIGEST_MEMO = "tarry.digest"
+from activities.heartbeat import Heartbeat
+from tarry.core.protocol import ADOPT, DIGEST_MEMO, Adopted, AdoptInput, Progress
 
 
 class AdoptActivities:
@@ -28,23 +27,14 @@ class AdoptActivities:
         matches = (await (await handle.describe()).memo_value(DIGEST_MEMO, "")) == input.digest
         if not matches:
             await handle.cancel()
-        beat = asyncio.create_task(_heartbeat())
-        try:
-            result = await handle.result()
-        except asyncio.CancelledError:
-            if activity.is_worker_shutdown():
-                raise
-            await handle.cancel()
-            result = await handle.result()
-        except WorkflowFailureError:
-            result = None
-        finally:
-            beat.cancel()
+        async with Heartbeat(Progress):
+            try:
+                result = await handle.result()
+            except asyncio.CancelledError:
+                if activity.is_worker_shutdown():
+                    raise
+                await handle.cancel()
+                result = await handle.result()
+            except WorkflowFailureError:
+                result = None
         return Adopted(matches=matches, result=result if matches else None)
-
-
-async def _heartbeat() -> None:
-    timeout = activity.info().heartbeat_timeout
-    while timeout is not None:
-        activity.heartbeat()
-        await asyncio.sleep(timeout.total_seconds() / 4)

@@ -14,11 +14,10 @@ from typing import TypeVar
 
 from temporalio.api.common.v1 import Payloads
 from temporalio.client import WorkflowExecutionDescription, WorkflowQueryFailedError
-from temporalio.common import SearchAttributeKey
 from temporalio.service import RPCError, RPCStatusCode
 
+from tarry.attributes import STATE, TOOL
 from tarry.client import Harness, Submission
-from tarry.core.attributes import STATE, TOOL
 from tarry.core.protocol import (
     SUBMISSION,
     TOOL_CALL,
@@ -37,9 +36,6 @@ T = TypeVar("T")
 _QUERY_TIMEOUT = timedelta(seconds=2)
 _CALLS_SHOWN = 10
 _CACHE_BYTES = 1024 * 1024
-
-_STATE = SearchAttributeKey.for_keyword(STATE.name)
-_TOOL = SearchAttributeKey.for_keyword(TOOL.name)
 
 
 @dataclass(frozen=True)
@@ -176,10 +172,10 @@ class Follower:
         attributes = description.typed_search_attributes
         return OpenCall(
             task_id=description.id,
-            label=await description.static_summary() or attributes.get(_TOOL) or "",
+            label=await description.static_summary() or attributes.get(TOOL) or "",
             since=description.start_time,
             output=await self._streamed(description),
-            is_held=attributes.get(_STATE) == "held",
+            is_held=attributes.get(STATE) == "held",
         )
 
     async def _streamed(self, description: WorkflowExecutionDescription) -> str:

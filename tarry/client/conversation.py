@@ -15,7 +15,6 @@ from temporalio.client import (
     WorkflowUpdateRPCTimeoutOrCancelledError,
 )
 from temporalio.common import (
-    SearchAttributeKey,
     SearchAttributePair,
     TypedSearchAttributes,
     WorkflowIDConflictPolicy,
@@ -23,6 +22,7 @@ from temporalio.common import (
 from temporalio.exceptions import ApplicationError
 from temporalio.service import RPCError, RPCStatusCode
 
+from tarry import attributes
 from tarry.client.errors import InputTooLarge, NoSuchConversation, translate
 from tarry.client.submission import Submission
 from tarry.core.conversation import ConversationInput
@@ -47,8 +47,6 @@ from tarry.settings import Settings
 
 UPDATE_TIMEOUT = timedelta(seconds=1.5)
 """How long an answer is waited for before the input is left with the server alone (spec §7.1)."""
-
-_ATTRIBUTE = SearchAttributeKey.for_keyword("TarryConversation")
 
 
 class Conversation:
@@ -132,7 +130,7 @@ class Conversation:
         )
 
     def _attributes(self) -> TypedSearchAttributes:
-        return TypedSearchAttributes([SearchAttributePair(_ATTRIBUTE, self.id)])
+        return TypedSearchAttributes([SearchAttributePair(attributes.CONVERSATION, self.id)])
 
     def submission(self, request_id: str) -> Submission:
         """A handle on an earlier submission."""

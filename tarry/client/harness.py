@@ -15,9 +15,9 @@ from temporalio.client import (
     WorkflowUpdateFailedError,
     WorkflowUpdateRPCTimeoutOrCancelledError,
 )
-from temporalio.common import SearchAttributeKey
 from temporalio.service import RPCError, RPCStatusCode
 
+from tarry import attributes
 from tarry.client.conversation import UPDATE_TIMEOUT, Conversation
 from tarry.client.errors import NoSuchConversation, NotHeld, translate
 from tarry.connect import connect
@@ -26,10 +26,6 @@ from tarry.core.protocol import CONVERSATION, GENERATION, RETRY, TOOL_CALL
 from tarry.entries import EntryCache, EntryReader
 from tarry.settings import Settings, load_settings
 from tarry.store import BlobStore
-
-_STATE = SearchAttributeKey.for_keyword("TarryState")
-_TOOL = SearchAttributeKey.for_keyword("TarryTool")
-_CONVERSATION = SearchAttributeKey.for_keyword("TarryConversation")
 
 _KINDS = {CONVERSATION: "conversation", GENERATION: "generation", TOOL_CALL: "tool call"}
 CACHE_BYTES = 16 * 1024 * 1024
@@ -70,9 +66,9 @@ class Harness:
 
     async def work(self, *, held_only: bool = False) -> AsyncIterator[WorkItem]:
         """Everything that is not over, newest first."""
-        query = 'TarryConversation IS NOT NULL AND ExecutionStatus = "Running"'
+        query = f'{attributes.CONVERSATION.name} IS NOT NULL AND ExecutionStatus = "Running"'
         if held_only:
-            query += ' AND TarryState = "held"'
+            query += f' AND {attributes.STATE.name} = "held"'
         async for execution in self.client.list_workflows(query):
             yield _work_item(execution)
 
@@ -101,13 +97,13 @@ class Harness:
 
 
 def _work_item(execution: WorkflowExecution) -> WorkItem:
-    attributes = execution.typed_search_attributes
+    found = execution.typed_search_attributes
     return WorkItem(
         id=execution.id,
         kind=_KINDS.get(execution.workflow_type, execution.workflow_type),
-        conversation_id=attributes.get(_CONVERSATION) or "",
-        state=attributes.get(_STATE) or "",
-        tool=attributes.get(_TOOL) or "",
+        conversation_id=found.get(attributes.CONVERSATION) or "",
+        state=found.get(attributes.STATE) or "",
+        tool=found.get(attributes.TOOL) or "",
         since=execution.start_time,
     )
 
