@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+from typing import Any
+
 from temporalio import activity
-from temporalio.client import Client
+from temporalio.client import Client, WorkflowFailureError, WorkflowHandle
+from temporalio.service import RPCError
 
 from tarry.core.protocol import (
     ARCHIVE,
@@ -24,6 +29,8 @@ from tarry.core.transcript import Page, PageRef
 from tarry.entries import EntryReader
 from tarry.store import BlobStore
 
+DRAIN = 30.0
+"""Seconds that the calls of a lost run have to stop."""
 ARCHIVE_RECORDS = 4_096
 """Records in one archive; the next one begins another."""
 
@@ -59,9 +66,34 @@ class KeepingActivities:
 
     @activity.defn(name=SALVAGE)
     async def salvage(self, input: SalvageInput) -> Salvaged:
-        """What a run that ended without a result still holds; its workflow answers queries after its end."""
+        """What a run that ended without a result still holds; its workflow answers queries after its end.
+
+        Its calls are stopped first, and ended by force when they take too long, so that the next run does not begin
+        while they act (spec §6.2).
+        """
+        await self._drain(input.generation_id)
         handle = self._client.get_workflow_handle(input.generation_id)
         view = await handle.query(VIEW, result_type=GenerationView)
         first = view.pages[-1].last if view.pages else input.start
         entries = await self._reader.read(input.generation_id, first, view.end)
         return Salvaged(pages=view.pages, entries=tuple(entries), usage=view.usage)
+
+    async def _drain(self, generation_id: str) -> None:
+        quoted = generation_id.replace("\\", "\\\\").replace('"', '\\"')
+        query = f'ParentWorkflowId = "{quoted}" AND ExecutionStatus = "Running"'
+        calls = [self._client.get_workflow_handle(found.id) async for found in self._client.list_workflows(query)]
+        for call in calls:
+            await call.cancel()
+        if not calls:
+            return
+        _, acting = await asyncio.wait([asyncio.create_task(_ended(call)) for call in calls], timeout=DRAIN)
+        for task in acting:
+            task.cancel()
+        for call in calls if acting else ():
+            with contextlib.suppress(RPCError):  # it has ended meanwhile
+                await call.terminate(reason="its run ended without a result")
+
+
+async def _ended(call: WorkflowHandle[Any, Any]) -> None:
+    with contextlib.suppress(WorkflowFailureError):
+        await call.result()

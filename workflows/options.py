@@ -35,7 +35,7 @@ LOOKUP: LocalActivityConfig = {
 """A quick look; a local activity that goes on failing would write an event every few seconds."""
 
 SALVAGE: ActivityConfig = {
-    "start_to_close_timeout": timedelta(seconds=30),
+    "start_to_close_timeout": timedelta(minutes=2),
     "retry_policy": RetryPolicy(maximum_attempts=5),
 }
 
