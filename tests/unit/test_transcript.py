@@ -305,3 +305,15 @@ def test_a_user_message_keeps_its_kind_and_time() -> None:
     entry = Transcript().append(user_draft("hi", AT, 4))
 
     assert (entry.kind, entry.at, entry.run, entry.message) == ("user", AT, 4, UserMessage(text="hi"))
+
+
+def test_neither_a_new_field_nor_a_reworded_note_changes_chain_or_size() -> None:
+    before = transcript_of("a").append(note_draft("said so", AT, 1))
+
+    class Newer(Draft):
+        origin: str = "added by a deploy"
+
+    newer = Newer.model_validate(dict(note_draft("told so", AT, 1)))
+    after = transcript_of("a").append(newer)
+
+    assert (after.chain, after.size()) == (before.chain, before.size())
