@@ -14,12 +14,12 @@ from datetime import datetime, timedelta
 from typing import Any, Literal
 
 from temporalio import activity
-from temporalio.client import Client, WorkflowUpdateFailedError
+from temporalio.client import Client, WorkflowHandle, WorkflowUpdateFailedError
 from temporalio.exceptions import ApplicationError
 from temporalio.service import RPCError, RPCStatusCode
 
 from activities.output import Output
-from tarry.core.protocol import MEMO, STALE, TASK_FULL, AnnounceInput, MemoInput, ToolRunInput
+from tarry.core.protocol import DUPLICATE, MEMO, STALE, TASK_FULL, AnnounceInput, MemoInput, ToolRunInput
 from tarry.core.results import Diagnostic, plain_json
 from tarry.core.text import canonical_json, clean_text
 from tarry.tools import StaleRun, TaskFull, ToolApi
@@ -48,12 +48,13 @@ class RunApi(ToolApi):
         purpose: Literal["memo", "reconcile"] = "memo",
     ) -> None:
         info = activity.info()
-        self._client = client
+        self._call = call_of(client, input)
         self._input = input
         self._output = output
         self._stop = stop
         self._request = f"{purpose}-{input.run}-{info.attempt}"
         self._temporal_attempt = info.attempt
+        self._attempt = input.run + info.attempt - (0 if is_after_reset(input) else 1)
         self._started, self._began = info.started_time, time.monotonic()
         self._home = asyncio.get_running_loop()
         self._closed = asyncio.Event()
@@ -79,7 +80,7 @@ class RunApi(ToolApi):
     @property
     def attempt(self) -> int:
         """1 on the first run, more on each rerun."""
-        return self._input.run + self._temporal_attempt - 1
+        return self._attempt
 
     @property
     def is_cancelled(self) -> bool:
@@ -156,7 +157,7 @@ class RunApi(ToolApi):
         return MemoInput(key=key, value=data, run=self._input.run, attempt=self._temporal_attempt)
 
     async def _request_memo(self, memo: MemoInput, request: str) -> Any:
-        update = start_update(self._client, self._input.task_id, MEMO, memo, request)
+        update = start_update(self._call, MEMO, memo, request)
         closed = asyncio.ensure_future(self._closed.wait())
         try:
             await asyncio.wait({update, closed}, return_when=asyncio.FIRST_COMPLETED)
@@ -168,33 +169,52 @@ class RunApi(ToolApi):
             update.cancel()
 
 
+def call_of(client: Client, input: ToolRunInput) -> WorkflowHandle[Any, Any]:
+    """The workflow that scheduled this activity, in that run: what a reset cut off reaches no later one."""
+    return client.get_workflow_handle(input.task_id, run_id=activity.info().workflow_run_id)
+
+
+def is_after_reset(input: ToolRunInput) -> bool:
+    """Whether a reset of the call scheduled this: what it did before, its history no longer tells."""
+    return input.first_run_id not in ("", activity.info().workflow_run_id)
+
+
 def start_update(
-    client: Client, task_id: str, update: str, input: MemoInput | AnnounceInput, request: str
+    call: WorkflowHandle[Any, Any], update: str, input: MemoInput | AnnounceInput, request: str
 ) -> asyncio.Task[Any]:
     """Send an update to the call's own workflow; the same `request` again gives the first answer.
 
     A task of its own, since the SDK answers a cancellation with an error of another kind. It raises
     `StaleRun` when the workflow has given this run up or has ended, `TaskFull` when it has no room.
     """
-    task = asyncio.create_task(_update(client, task_id, update, input, request))
+    task = asyncio.create_task(_update(call, update, input, request))
     task.add_done_callback(_take_error)
     return task
 
 
-async def _update(client: Client, task_id: str, update: str, input: MemoInput | AnnounceInput, request: str) -> Any:
+async def _update(call: WorkflowHandle[Any, Any], update: str, input: MemoInput | AnnounceInput, request: str) -> Any:
     try:
-        return await client.get_workflow_handle(task_id).execute_update(update, input, id=request)
+        return await call.execute_update(update, input, id=request)
     except WorkflowUpdateFailedError as error:
-        cause = error.cause
-        if isinstance(cause, ApplicationError) and cause.type in (STALE, _UNANSWERED):
-            raise StaleRun(_GIVEN_UP) from error
-        if isinstance(cause, ApplicationError) and cause.type == TASK_FULL:
-            raise TaskFull(cause.message) from error
-        raise
+        return _answer_of(error)
     except RPCError as error:
         if error.status == RPCStatusCode.NOT_FOUND:
             raise StaleRun(_GIVEN_UP) from error
         raise
+
+
+def _answer_of(error: WorkflowUpdateFailedError) -> Any:
+    """What the call's refusal means for the tool: a key that holds a value gives that value."""
+    cause = error.cause
+    if not isinstance(cause, ApplicationError):
+        raise error
+    if cause.type == DUPLICATE:
+        return cause.details[0]
+    if cause.type == TASK_FULL:
+        raise TaskFull(cause.message) from error
+    if cause.type in (STALE, _UNANSWERED):
+        raise StaleRun(_GIVEN_UP) from error
+    raise error
 
 
 def _take_error(update: asyncio.Future[Any]) -> None:

@@ -21,11 +21,12 @@ from temporalio.service import RPCError
 from activities.outcomes import Outcomes
 from activities.output import Output
 from activities.runner import Ended, StopReason, ToolThread, stop_reason
-from activities.tool_api import RunApi, start_update
+from activities.tool_api import RunApi, call_of, is_after_reset, start_update
 from tarry.core import results
 from tarry.core.arguments import BadArguments, parameters_text, validate
 from tarry.core.protocol import (
     ANNOUNCE,
+    GIVEN_BACK,
     RETRY_TOOL,
     WORKER_SHUTDOWN,
     AnnounceInput,
@@ -138,14 +139,22 @@ class ToolRun:
                     category=ApplicationErrorCategory.BENIGN,
                 )
             case "other":
-                raise ApplicationError(
-                    "the run was stopped from outside", self.progress, non_retryable=not self._may_rerun
-                )
+                raise self._given_back("the run was stopped from outside", non_retryable=not self._may_rerun)
+
+    def failed(self, error: Exception) -> ApplicationError:
+        """The error for a failure of our own: never a reason to run again, and what an unsafe tool did is not known."""
+        text = bound_text(f"the worker failed with {type(error).__name__}: {error}", max_bytes=1024).text
+        return ApplicationError(text, non_retryable=True) if self._may_rerun else self._given_back(text, True)
+
+    def _given_back(self, text: str, non_retryable: bool) -> ApplicationError:
+        return ApplicationError(text, self.progress, type=GIVEN_BACK, non_retryable=non_retryable)
 
     @property
     def _is_rerun(self) -> bool:
+        if self._attempt > 1 or is_after_reset(self._input):
+            return True
         # An unsafe call is scheduled again only after a worker that had not run it (spec §1.4).
-        return self._attempt > 1 or (self._input.run > 1 and self._input.call.replay == "safe")
+        return self._input.run > 1 and self._input.call.replay == "safe"
 
     @property
     def _may_rerun(self) -> bool:
@@ -168,7 +177,7 @@ class ToolRun:
         """Fence off the earlier attempts, before anything of this one runs (spec §4.6)."""
         me = AnnounceInput(run=self._input.run, attempt=self._attempt)
         request = f"announce-{me.run}-{me.attempt}"
-        announcing = start_update(self._client, self._input.task_id, ANNOUNCE, me, request)
+        announcing = start_update(call_of(self._client, self._input), ANNOUNCE, me, request)
         try:
             await asyncio.shield(announcing)
         except StaleRun:

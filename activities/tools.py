@@ -17,6 +17,7 @@ from temporalio.exceptions import ApplicationError
 from activities.heartbeat import Heartbeat
 from activities.outcomes import Outcomes
 from activities.runner import undisturbed
+from activities.tool_api import is_after_reset
 from activities.tool_run import Stopped, ToolRun, published_before
 from tarry.app import Registry
 from tarry.core import results
@@ -29,7 +30,6 @@ from tarry.core.protocol import (
     ToolOutcome,
     ToolRunInput,
 )
-from tarry.core.text import bound_text
 from tarry.store import BlobStore
 from tarry.tools import Tool
 
@@ -51,14 +51,16 @@ class ToolActivities:
         """Run a tool once and say how it ended; a tool this worker lacks is `not_here`, nothing run (spec §1.4).
 
         Raises:
-            ApplicationError: of type WORKER_SHUTDOWN, with `Progress`, when the worker was shut down; of
-                type RETRY_TOOL when a safe tool asks for it; non-retryable when we ourselves failed.
+            ApplicationError: with `Progress`, of type WORKER_SHUTDOWN when the worker was shut down, GIVEN_BACK when
+                the run was taken from outside (retryable for a safe tool) or an unsafe one met a failure of ours;
+                of type RETRY_TOOL when a safe tool asks for it; non-retryable when we ourselves failed.
         """
         tool = self._tools.get(input.call.tool)
         if tool is None:
-            return results.not_here(input.call.tool, published_before() if activity.info().attempt > 1 else None)
-        with _our_errors_are_final():
-            run, heartbeat = self._prepare(tool, input)
+            has_begun = activity.info().attempt > 1 or is_after_reset(input)
+            return results.not_here(input.call.tool, published_before() if has_begun else None)
+        run, heartbeat = self._prepare(tool, input)
+        with _our_errors_are_final(run):
             async with heartbeat:
                 try:
                     outcome = await run.execute()
@@ -76,8 +78,8 @@ class ToolActivities:
         tool = self._tools.get(input.call.tool)
         if tool is None:
             raise ApplicationError(results.not_here(input.call.tool).text)
-        with _our_errors_are_final():
-            run, heartbeat = self._prepare(tool, input)
+        run, heartbeat = self._prepare(tool, input)
+        with _our_errors_are_final(run):
             async with heartbeat:
                 try:
                     outcome = await run.reconcile()
@@ -99,11 +101,10 @@ class ToolActivities:
 
 
 @contextmanager
-def _our_errors_are_final() -> Iterator[None]:
+def _our_errors_are_final(run: ToolRun) -> Iterator[None]:
     try:
         yield
     except ApplicationError:
         raise
     except Exception as error:
-        text = bound_text(f"the worker failed with {type(error).__name__}: {error}", max_bytes=1024).text
-        raise ApplicationError(text, non_retryable=True) from error
+        raise run.failed(error) from error

@@ -43,6 +43,19 @@ async def test_memo_of_an_async_tool_is_what_the_key_holds(host: Host) -> None:
     assert json.loads(outcome.text) == [1, 1, "a", "b", "c"]
 
 
+async def test_memo_that_is_asked_for_again_and_again_costs_no_event(host: Host) -> None:
+    @tool
+    async def poll(api: ToolApi) -> list[object]:
+        return [await api.memo("job", None)] + [await api.memo("job", n) for n in range(50)]
+
+    async with host.worker(poll):
+        call = await host.start(poll)
+        outcome = await call.result()
+
+    assert json.loads(outcome.text) == [None] * 51
+    assert (await call.describe()).history_length < 25
+
+
 async def test_memos_over_the_quota_of_a_call_are_refused(host: Host) -> None:
     @tool
     def hoard(api: ToolApi) -> int:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from temporalio.exceptions import ApplicationError
 
-from tarry.core.protocol import WORKER_SHUTDOWN, Progress
+from tarry.core.protocol import GIVEN_BACK, WORKER_SHUTDOWN, Progress
 from tarry.tools import StaleRun, ToolApi, tool
 from tests.support.tool_bench import Bench, signalling
 
@@ -126,18 +126,23 @@ async def test_run_the_server_gave_up_is_stale_at_once_and_ends_quietly(bench: B
     assert (outcome.code, refused) == ("interrupted", [StaleRun])
 
 
+@pytest.mark.parametrize("taken", ["paused", "reset"])
 @pytest.mark.parametrize(("replay", "is_final"), [("unsafe", True), ("safe", False)])
-async def test_paused_run_is_stopped_and_only_a_safe_one_may_go_on(bench: Bench, replay: Any, is_final: bool) -> None:
+async def test_run_that_is_taken_from_outside_is_given_back_and_only_a_safe_one_may_go_on(
+    bench: Bench, replay: Any, is_final: bool, taken: str
+) -> None:
     entered = asyncio.Event()
     enter = signalling(entered)
 
     @tool(replay=replay)
-    async def watch() -> str:
+    async def watch(api: ToolApi) -> str:
+        api.output("watching\n")
         enter()
         await asyncio.sleep(3600)
         return "never"
 
     with pytest.raises(ApplicationError) as raised:
-        await bench.cancelled(watch, entered, paused=True)
+        await bench.cancelled(watch, entered, **{taken: True})
 
-    assert raised.value.non_retryable is is_final
+    assert (raised.value.type, raised.value.non_retryable) == (GIVEN_BACK, is_final)
+    assert raised.value.details == (Progress(text="watching\n"),)

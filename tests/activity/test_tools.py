@@ -1,13 +1,14 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 import pytest
 from temporalio.exceptions import ApplicationError
 
-from tarry.core.protocol import RETRY_TOOL, Progress, Reconciliation, ToolOutcome
+from tarry.core.protocol import GIVEN_BACK, RETRY_TOOL, Progress, Reconciliation, ToolOutcome
 from tarry.tools import RetryTool, ToolApi, tool
-from tests.support.tool_bench import Bench, intent
+from tests.support.tool_bench import RUN_AFTER_RESET, Bench, intent
 
 
 async def test_tool_this_worker_lacks_is_not_here(bench: Bench) -> None:
@@ -29,6 +30,17 @@ async def test_worker_that_lacks_a_tool_tells_that_an_earlier_attempt_had_begun(
     outcome = await bench.environment.run(bench.activities(known).run, intent(known, tool="unknown"))
 
     assert (outcome.code, outcome.facts.details) == ("not_here", "half")
+
+
+async def test_worker_that_lacks_a_tool_after_a_reset_cannot_say_that_it_never_ran(bench: Bench) -> None:
+    @tool
+    def known() -> str:
+        raise AssertionError("ran")
+
+    bench.informed(workflow_run_id=RUN_AFTER_RESET)
+    outcome = await bench.environment.run(bench.activities(known).run, intent(known, tool="unknown"))
+
+    assert (outcome.code, outcome.facts.details) == ("not_here", "")
 
 
 async def test_arguments_that_no_longer_fit_run_nothing(bench: Bench) -> None:
@@ -71,6 +83,32 @@ async def test_current_safe_declaration_never_upgrades_a_stored_unsafe_one(bench
     outcome = await bench.informed(attempt=2).run(pay, replay="unsafe")
 
     assert outcome.code == "interrupted"
+
+
+async def test_unsafe_tool_is_not_run_after_a_reset_of_its_call(bench: Bench) -> None:
+    @tool
+    def pay() -> str:
+        raise AssertionError("ran")
+
+    outcome = await bench.informed(workflow_run_id=RUN_AFTER_RESET).run(pay)
+
+    assert outcome.code == "interrupted"
+
+
+async def test_hook_is_asked_after_a_reset_of_an_unsafe_call(bench: Bench) -> None:
+    @tool(reconcile=lambda: "paid before")
+    def pay() -> str:
+        raise AssertionError("ran")
+
+    assert await bench.informed(workflow_run_id=RUN_AFTER_RESET).run(pay) == ToolOutcome(text="paid before")
+
+
+async def test_safe_tool_runs_again_after_a_reset_and_is_told_so(bench: Bench) -> None:
+    @tool(replay="safe")
+    def fetch(api: ToolApi) -> int:
+        return api.attempt
+
+    assert await bench.informed(workflow_run_id=RUN_AFTER_RESET).run(fetch) == ToolOutcome(text="2")
 
 
 async def test_unsafe_tool_runs_after_a_worker_that_did_not_have_it(bench: Bench) -> None:
@@ -180,14 +218,15 @@ async def test_reconcile_hook_is_asked_before_a_safe_tool_runs_again(bench: Benc
     assert (first, again, runs) == (ToolOutcome(text="7"), ToolOutcome(text="7"), ["opened"])
 
 
-async def test_our_own_failure_is_never_a_reason_to_run_again(bench: Bench) -> None:
-    @tool
+@pytest.mark.parametrize(("replay", "kind"), [("unsafe", GIVEN_BACK), ("safe", None)])
+async def test_our_own_failure_is_never_a_reason_to_run_again(bench: Bench, replay: Any, kind: str | None) -> None:
+    @tool(replay=replay)
     def pay() -> str:
         raise AssertionError("ran")
 
-    bench.informed(attempt=2, heartbeat_details=["not ours"])
+    bench.informed(workflow_run_id=RUN_AFTER_RESET, heartbeat_details=["not ours"])
 
     with pytest.raises(ApplicationError) as raised:
-        await bench.run(pay)
+        await bench.run(pay, arguments={"unknown": 1})
 
-    assert raised.value.non_retryable
+    assert (raised.value.type, raised.value.non_retryable) == (kind, True)

@@ -21,6 +21,8 @@ from tarry.store import BlobStore
 from tarry.tools import Tool
 
 STARTED = datetime(2030, 1, 1, tzinfo=UTC)
+RUN_ID = "01890000-0000-7000-8000-000000000000"
+RUN_AFTER_RESET = "01890000-0000-7000-8000-000000000001"
 
 
 @dataclasses.dataclass
@@ -34,7 +36,7 @@ class Bench:
 
     def __post_init__(self) -> None:
         self.environment.on_heartbeat = self.beats.append
-        self.informed(started_time=STARTED, heartbeat_timeout=timedelta(seconds=8))
+        self.informed(started_time=STARTED, heartbeat_timeout=timedelta(seconds=8), workflow_run_id=RUN_ID)
 
     def informed(self, **changes: Any) -> Bench:
         """Change what the platform says of the attempt."""
@@ -83,6 +85,7 @@ def intent(used: Tool, run: int = 1, **call: Any) -> ToolRunInput:
         run=run,
         idempotency_key="key-1",
         heartbeat_timeout=8,
+        first_run_id=RUN_ID,
     )
 
 
