@@ -217,6 +217,42 @@ async def reset(studio: Studio, workflow_id: str, *options: str) -> None:
     await succeeds(studio.server, "workflow", "reset", "--workflow-id", workflow_id, *place)
 
 
+async def reset_call(studio: Studio) -> None:
+    held = HeldTool()
+    model = ScriptedModel.for_each_input([call("work", what="a"), say("done")])
+    async with studio.conversation(app_of(model, held.tool), **QUICK) as (_, conversation):
+        submission = await conversation.submit("go on")
+        await held.begun()
+        await reset(studio, f"{await open_run(conversation)}/t1.0")
+        await submission.wait()
+
+
+async def completed_by_hand(studio: Studio) -> None:
+    held = HeldTool()
+    model = ScriptedModel.for_each_input([call("work", what="a"), say("done")])
+    async with studio.conversation(app_of(model, held.tool), **QUICK) as (_, conversation):
+        submission = await conversation.submit("go on")
+        await held.begun()
+        call_id = f"{await open_run(conversation)}/t1.0"
+        what = ("--workflow-id", call_id, "--activity-id", "1", "--result", '"done by hand"')
+        await succeeds(studio.server, "activity", "complete", *what)
+        await submission.wait()
+
+
+async def given_back(studio: Studio) -> None:
+    held, model = HeldTool(replay="safe"), HeldModel(ScriptedModel([call("work", what="a"), say("done")]))
+    async with studio.unserved(app_of(model, held.tool), shutdown_grace=0.0) as (on, conversation):
+        async with on.worker():
+            submission = await conversation.submit("go on")
+            await model.asked.wait()
+        model.go.set()
+        async with on.worker():
+            await held.begun()
+        held.go.set()
+        async with on.worker():
+            await submission.wait()
+
+
 async def interrupted_tools(studio: Studio) -> None:
     async with studio.crashing(crashing) as (_, conversation):
         await ask(conversation, "crash", "crash_and_tell")
@@ -263,6 +299,9 @@ SCENARIOS: dict[str, Callable[[Studio], Awaitable[None]]] = {
         refused_signals,
         reset_run,
         reset_conversation,
+        reset_call,
+        completed_by_hand,
+        given_back,
         interrupted_tools,
         retried_tool,
         held_tool,

@@ -36,7 +36,13 @@ class Studio:
     @contextlib.asynccontextmanager
     async def conversation(self, app: App, **settings: Any) -> AsyncIterator[tuple[Stage, Conversation]]:
         """A conversation of `app`, served inside this process."""
-        async with idle_stage(self.server, app, self.store, **self._settings, **settings) as on, on.worker():
+        async with self.unserved(app, **settings) as (on, conversation), on.worker():
+            yield on, conversation
+
+    @contextlib.asynccontextmanager
+    async def unserved(self, app: App, **settings: Any) -> AsyncIterator[tuple[Stage, Conversation]]:
+        """A conversation of `app` that no worker serves yet."""
+        async with idle_stage(self.server, app, self.store, **self._settings, **settings) as on:
             conversation = on.harness.conversation()
             yield on, conversation
             await self._collect(on, conversation)

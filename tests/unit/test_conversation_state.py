@@ -51,12 +51,12 @@ def test_a_run_that_continues_the_transcript_is_taken_over_and_answers_its_input
     assert (record.status, record.answer) == ("done", 1)
 
 
-def test_a_run_of_another_timeline_counts_as_lost_and_leaves_the_transcript_as_it_was() -> None:
+def test_a_run_that_does_not_continue_the_transcript_counts_as_lost_and_leaves_it_as_it_was() -> None:
     state = opened()
     assert state.open is not None
     before = list(state.transcript.tail)
     foreign = RunResult(
-        status="done", entries=(answer_after(Position(index=1, chain="other")),), usage=Usage(input_tokens=3)
+        status="done", entries=(answer_after(Position(index=7, chain="other")),), usage=Usage(input_tokens=3)
     )
 
     state.close_run(state.open, foreign, NOW)
