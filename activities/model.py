@@ -14,6 +14,7 @@ from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
 from temporalio.service import RPCError
 
 from activities.heartbeat import Heartbeat
+from activities.output import progress_of
 from tarry.app import App
 from tarry.core.arguments import normalise_calls
 from tarry.core.context import model_messages
@@ -25,15 +26,12 @@ from tarry.core.protocol import (
     ModelFailure,
     ModelRequestInput,
     ModelTurn,
-    Progress,
 )
 from tarry.core.resolve import resolve_calls
 from tarry.core.text import bound_text, clean_text
 from tarry.entries import EntryReader
 from tarry.models import ModelError, ModelRequest, ModelResponse
-
-PROGRESS_CHARACTERS = 16 * 1024
-"""How much of a long answer a heartbeat carries: all of it would be sent again several times a second."""
+from tarry.store import StoreError
 
 MAX_ERROR_BYTES = 4 * 1024
 """How much of an error's text is recorded."""
@@ -52,7 +50,7 @@ class ModelActivities:
     async def request(self, input: ModelRequestInput) -> ModelAnswer:
         """The model's answer, or why there is none. A Stop gives the part that had streamed."""
         streamed: list[str] = []
-        async with Heartbeat(lambda: _progress(streamed)) as heartbeat:
+        async with Heartbeat(lambda: progress_of("".join(streamed))) as heartbeat:
 
             def on_text(piece: str) -> None:
                 streamed.append(piece)
@@ -62,7 +60,7 @@ class ModelActivities:
                 return ModelAnswer(self._turn(await self._respond(input, on_text)))
             except ModelError as error:
                 failure = error
-            except RPCError as error:
+            except (RPCError, StoreError) as error:
                 failure = ModelError(f"the transcript is out of reach: {error}", "retryable")
             except asyncio.CancelledError:
                 if activity.is_cancelled() or activity.is_worker_shutdown():
@@ -107,18 +105,12 @@ class ModelActivities:
         if activity.is_worker_shutdown():
             raise ApplicationError(
                 "the worker shut down",
-                _progress([streamed]),
+                progress_of(streamed),
                 type=WORKER_SHUTDOWN,
                 non_retryable=True,
                 category=ApplicationErrorCategory.BENIGN,
             )
         return ModelFailure(error="aborted", text="stopped", partial=clean_text(streamed), model=self._app.model.name)
-
-
-def _progress(streamed: list[str]) -> Progress:
-    text = clean_text("".join(streamed))
-    offset = max(0, len(text) - PROGRESS_CHARACTERS)
-    return Progress(text=text[offset:], offset=offset)
 
 
 def _clean(message: AssistantMessage) -> AssistantMessage:

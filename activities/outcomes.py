@@ -82,7 +82,7 @@ class Outcomes:
 
     async def deliverable(self, outcome: ToolOutcome) -> ToolOutcome:
         """`outcome`; or, when the store refuses what is too large for history, its beginning and its end."""
-        if len(outcome.model_dump_json()) <= INLINE_BYTES // 2:
+        if len(outcome.model_dump_json().encode()) <= INLINE_BYTES // 2:
             return outcome
         try:
             async with asyncio.timeout(STORE_SECONDS):

@@ -1,6 +1,6 @@
-"""What a run of a tool publishes: a bounded whole for its result, the newest part for its heartbeats.
+"""What work publishes: of a tool a bounded whole for its result, of any work the newest part for its heartbeats.
 
-Written from the tool's thread, read on the worker's loop. A flood of text costs that loop one wake-up
+Written from a tool's thread, read on the worker's loop. A flood of text costs that loop one wake-up
 for each heartbeat, not one for each piece.
 """
 
@@ -13,6 +13,7 @@ import threading
 from collections import deque
 from collections.abc import Callable
 
+from tarry.core.protocol import Progress
 from tarry.core.text import clean_text
 
 KEPT_BYTES = 1024 * 1024
@@ -22,18 +23,25 @@ TAIL_BYTES = 15 * 1024
 """How much of the newest output a heartbeat carries: what survives a crash (spec §4.6).
 
 Twice as much, every character escaped, is still no work for the store: a heartbeat that cannot be
-sent would stop the tool.
+sent would stop the work.
 """
 
 _CONTROLS = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f]")
 """What no model is shown, and what JSON takes six characters for."""
 
 
+def progress_of(text: str) -> Progress:
+    """The newest part of `text` as a heartbeat may carry it."""
+    shown = _CONTROLS.sub("", clean_text(text))
+    newest = shown.encode()[-TAIL_BYTES:].decode(errors="ignore")
+    return Progress(text=newest, offset=len(shown) - len(newest))
+
+
 class Output:
     """Pieces of text in the order of their publication.
 
     Make it on the loop that heartbeats: `touch` is called there when there is something new since
-    `tail` was last read.
+    `progress` was last read.
     """
 
     def __init__(self, touch: Callable[[], None]) -> None:
@@ -46,6 +54,7 @@ class Output:
         self._tail: deque[bytes] = deque()
         self._tail_bytes = 0
         self._total_bytes = 0
+        self._characters = 0
 
     def add(self, text: str) -> None:
         """Append `text`, from any thread: invalid Unicode is replaced, control characters are dropped (spec §4.11)."""
@@ -63,6 +72,7 @@ class Output:
     def _keep(self, piece: str) -> None:
         data = piece.encode()
         self._total_bytes += len(data)
+        self._characters += len(piece)
         room = KEPT_BYTES - self._head_bytes
         if room > 0:
             self._head.append(data[:room].decode(errors="ignore"))
@@ -83,9 +93,15 @@ class Output:
         """How much `whole` leaves out."""
         return max(0, self._total_bytes - KEPT_BYTES)
 
-    def tail(self) -> str:
-        """The newest output, at most `TAIL_BYTES` of it, starting at a character."""
+    @property
+    def progress(self) -> Progress:
+        """What a heartbeat carries: the newest output, at most `TAIL_BYTES` of it, starting at a character."""
         with self._lock:
             self._is_announced = False
-            newest = b"".join(self._tail)
-        return newest[-TAIL_BYTES:].decode(errors="ignore")
+            newest = b"".join(self._tail)[-TAIL_BYTES:].decode(errors="ignore")
+            return Progress(text=newest, offset=self._characters - len(newest))
+
+    @property
+    def tail(self) -> str:
+        """The text of `progress`."""
+        return self.progress.text

@@ -86,7 +86,7 @@ class ToolRun:
     @property
     def progress(self) -> Progress:
         """What a heartbeat carries."""
-        return Progress(text=self._output.tail())
+        return self._output.progress
 
     async def execute(self) -> ToolOutcome:
         """Run the tool, unless it may not run again or says that it happened already.
@@ -127,9 +127,9 @@ class ToolRun:
         """
         match reason:
             case "abort":
-                return results.aborted(self._tool.name, self._output.tail(), diagnostics=self._diagnostics)
+                return results.aborted(self._tool.name, self._output.tail, diagnostics=self._diagnostics)
             case "stale":  # the server takes no answer of this attempt any more
-                return results.interrupted(self._tool.name, self._output.tail())
+                return results.interrupted(self._tool.name, self._output.tail)
             case "shutdown":
                 raise ApplicationError(
                     "the worker was shut down",
@@ -216,7 +216,7 @@ class ToolRun:
         try:
             ended = await self._isolated(lambda: tool.function(**values), api, stop, timeout)
         except TimedOut:
-            return results.timed_out(tool.name, timeout, self._output.tail(), self._diagnostics)
+            return results.timed_out(tool.name, timeout, self._output.tail, self._diagnostics)
         if ended.error is not None:
             return self._failed(ended.error)
         return await self._outcomes.of_value(tool.name, ended.value, self._output, self._diagnostics)
@@ -225,7 +225,7 @@ class ToolRun:
         if isinstance(error, RetryTool) and self._may_rerun and self._attempt < _max_attempts():
             text = bound_text(f"{self._tool.name} asks to be run again: {error}", max_bytes=1024).text
             raise ApplicationError(text, self.progress, type=RETRY_TOOL, category=ApplicationErrorCategory.BENIGN)
-        return results.tool_error(self._tool.name, error, self._output.tail(), self._diagnostics)
+        return results.tool_error(self._tool.name, error, self._output.tail, self._diagnostics)
 
     async def _isolated(self, code: Callable[[], Any], api: RunApi, stop: threading.Event, seconds: float) -> Ended:
         thread = ToolThread(code, stop, f"tarry-{self._tool.name}")

@@ -12,7 +12,7 @@ import pytest
 from temporalio.activity import ActivityCancellationDetails
 from temporalio.testing import ActivityEnvironment
 
-from activities.output import KEPT_BYTES, TAIL_BYTES, Output
+from activities.output import KEPT_BYTES, TAIL_BYTES, Output, progress_of
 from activities.runner import Ended, StopReason, ToolThread, stop_reason, undisturbed
 from tarry.connect import INLINE_BYTES
 from tarry.core.protocol import Progress
@@ -247,7 +247,7 @@ async def test_reason_of_a_stop_comes_from_the_platform(
 
 async def test_flood_of_output_wakes_the_loop_once_until_it_is_read() -> None:
     read: list[str] = []
-    output = Output(lambda: read.append(output.tail()))
+    output = Output(lambda: read.append(output.tail))
 
     for number in range(1000):
         output.add(f"{number}\n")
@@ -266,7 +266,8 @@ async def test_tail_of_output_is_its_newest_part_from_a_character_on() -> None:
     output.add("ü" * (TAIL_BYTES // 2))
     output.add("x")
 
-    assert output.tail() == "ü" * (TAIL_BYTES // 2 - 1) + "x"
+    newest = "ü" * (TAIL_BYTES // 2 - 1) + "x"
+    assert output.progress == Progress(text=newest, offset=3 * TAIL_BYTES + TAIL_BYTES // 2 + 1 - len(newest))
 
 
 async def test_whole_output_is_kept_from_its_start_up_to_the_bound() -> None:
@@ -278,7 +279,7 @@ async def test_whole_output_is_kept_from_its_start_up_to_the_bound() -> None:
 
     assert output.whole() == "head\n" + "ü" * ((KEPT_BYTES - 5) // 2)
     assert output.dropped_bytes == 5 + 2 * KEPT_BYTES + 4 - KEPT_BYTES
-    assert output.tail().endswith("late")
+    assert output.tail.endswith("late")
 
 
 async def test_output_holds_nothing_that_history_or_a_model_refuses() -> None:
@@ -286,5 +287,15 @@ async def test_output_holds_nothing_that_history_or_a_model_refuses() -> None:
 
     output.add("a\ud800b\x00\x1b\tc\r\n")
 
-    assert output.whole() == output.tail() == "a\ufffdb\tc\r\n"
-    assert len(Progress(text="\n" * TAIL_BYTES).model_dump_json()) < INLINE_BYTES
+    assert output.whole() == output.tail == "a\ufffdb\tc\r\n"
+
+
+@pytest.mark.parametrize("character", ["\n", "あ", "𝄞", "\x01\n", "\ud800"])
+async def test_heartbeat_of_any_long_text_is_no_work_for_the_store(character: str) -> None:
+    text = character * 50_000
+
+    progress = progress_of(text)
+
+    shown = text.replace("\x01", "").replace("\ud800", "\ufffd")
+    assert len(progress.model_dump_json().encode()) < INLINE_BYTES - 1024
+    assert (shown[progress.offset :], len(progress.text.encode()) > TAIL_BYTES - 4) == (progress.text, True)

@@ -90,19 +90,20 @@ async def test_large_result_is_bounded_and_kept_whole_in_the_store(bench: Bench)
     assert await bench.blobs.get(outcome.facts.full_output, str) == text
 
 
+@pytest.mark.parametrize("line", ["log" * 30, "あ" * 30])
 async def test_result_too_large_for_a_broken_store_still_reaches_the_model(
-    bench: Bench, server: EmbeddedServer
+    bench: Bench, server: EmbeddedServer, line: str
 ) -> None:
     bench.store = broken(bench.store)
     bench.client = await Client.connect(server.address, data_converter=data_converter(str(bench.store)))
 
     @tool
     def read() -> ToolResult:
-        return ToolResult("first\n" + f"{'log' * 30}\n" * 400 + "last\n", is_error=True)
+        return ToolResult("first\n" + f"{line}\n" * 400 + "last\n", is_error=True)
 
     outcome = await bench.run(read)
 
-    assert len(outcome.model_dump_json()) < INLINE_BYTES
+    assert len(outcome.model_dump_json().encode()) < INLINE_BYTES
     assert outcome.text.startswith("first\n")
     assert "\nlast\n" in outcome.text
     assert "The store could not be written" in outcome.facts.diagnostics[0]

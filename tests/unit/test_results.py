@@ -260,7 +260,7 @@ def test_nothing_a_tool_says_makes_a_result_large_or_invalid(end: Callable[[str]
     outcome = end(unit * 100_000)
 
     assert len(outcome.text.encode()) <= MAX_MODEL_BYTES + 80 * 1024
-    assert len(outcome.model_dump_json()) < 256 * 1024
+    assert len(outcome.model_dump_json().encode()) < 256 * 1024
 
 
 def test_diagnostics_beyond_the_limit_are_counted() -> None:
