@@ -14,6 +14,7 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 from tarry.core.protocol import RunSettings
 
 PREFIX = "TARRY_"
+_RUN_SCHEMA = RunSettings.model_json_schema()["properties"]
 
 
 class SettingsError(Exception):
@@ -27,6 +28,13 @@ def _seconds(default: float, low: float, high: float) -> Any:
 
 def _count(default: int, low: int, high: int) -> Any:
     return Field(default, ge=low, le=high, description=f"a whole number from {low} to {high}")
+
+
+def _of_run(name: str) -> Any:
+    """The run's setting of that name: its default and its bounds stand there alone."""
+    schema = _RUN_SCHEMA[name]
+    of_kind = _count if schema["type"] == "integer" else _seconds
+    return of_kind(schema["default"], schema["minimum"], schema["maximum"])
 
 
 def _text(default: str | None, pattern: str, allowed: str) -> Any:
@@ -52,14 +60,14 @@ class Settings(BaseSettings):
     """Where large payloads and pages are kept (spec §8.1). The same for every process of a deployment."""
 
     app: str | None = _text(
-        None, r"^[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*$", "module:attribute, such as examples.triage:app"
+        None, r"^[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*$", "module:attribute, such as tarry.demo.triage:scripted"
     )
     """The application a worker serves."""
 
-    heartbeat_timeout: float = _seconds(8.0, 1, 600)
+    heartbeat_timeout: float = _of_run("heartbeat_timeout")
     """Silence after which a worker counts as lost (spec §4.4)."""
 
-    restart_limit: int = _count(5, 1, 1_000)
+    restart_limit: int = _of_run("restart_limit")
     """Lost workers in a row after which work is held (spec §4.4)."""
 
     shutdown_grace: float = _seconds(30.0, 0, 3_600)
@@ -68,22 +76,22 @@ class Settings(BaseSettings):
     max_cached_workflows: int = _count(1_000, 0, 100_000)
     """Workflows a worker keeps in memory, at some 50 to 80 KB each; 0 replays on every task."""
 
-    max_concurrent_tools: int = _count(100, 1, 10_000)
-    """Tools one worker runs at a time."""
+    max_concurrent_activities: int = _count(200, 1, 10_000)
+    """Model requests, tools and reads or writes of the store that one worker runs at a time, together."""
 
-    max_turns: int = _count(100, 1, 10_000)
+    max_turns: int = _of_run("max_turns")
     """Model responses in one run (spec §6.4)."""
 
-    model_idle_timeout: float = _seconds(60.0, 1, 3_600)
+    model_idle_timeout: float = _of_run("model_idle_timeout")
     """Silence after which a model's stream counts as stalled (spec §6.4)."""
 
-    provider_retries: int = _count(3, 0, 20)
+    provider_retries: int = _of_run("provider_retries")
     """Retries of one model request after provider errors (spec §6.3)."""
 
     entry_cache_bytes: int = _count(64 * 1024 * 1024, 0, 16 * 1024**3)
     """Transcript entries a worker keeps in memory (spec §6.1)."""
 
-    turnover_events: int = _count(1_000, 10, 10_000)
+    turnover_events: int = _of_run("turnover_events")
     """History events after which a quiet workflow continues as new (spec §8.4)."""
 
     def run_settings(self) -> RunSettings:

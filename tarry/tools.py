@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Literal, Protocol, get_type_hints, overload
 
@@ -124,12 +124,7 @@ class Tool:
     timeout: timedelta = timedelta(hours=1)
     sequential: bool = False
     reconcile: Reconcile | None = None
-    takes_api: bool = field(default=False)
-
-    @property
-    def is_async(self) -> bool:
-        """Whether the function is a coroutine function."""
-        return inspect.iscoroutinefunction(self.function)
+    takes_api: bool = False
 
     def schema(self) -> dict[str, Any]:
         """The JSON Schema of the parameters, as the model is given it."""

@@ -21,7 +21,7 @@ def load_app(name: str) -> App:
     """
     module_name, _, attribute = name.partition(":")
     if not module_name or not attribute:
-        raise LoadError(f"app {name!r} must be given as module:attribute, such as examples.triage:app")
+        raise LoadError(f"app {name!r} must be given as module:attribute, such as tarry.demo.triage:scripted")
     if "" not in sys.path:
         sys.path.insert(0, "")
     try:

@@ -37,7 +37,7 @@ from workflows.tool_call import ToolCall
 
 WORKFLOWS = [Conversation, Generation, ToolCall]
 
-PASSED_THROUGH = ("signals", "tarry", "pydantic", "pydantic_core", "httpx", "httpx2", "openai")
+PASSED_THROUGH = ("signals", "tarry", "workflows", "pydantic", "pydantic_core", "httpx", "httpx2", "openai")
 """Modules that every workflow instance shares: importing them anew for each costs milliseconds."""
 
 STICKY_TIMEOUT = timedelta(seconds=1)
@@ -76,7 +76,7 @@ def build_worker(client: Client, app: App, settings: Settings) -> Worker:
             restrictions=SandboxRestrictions.default.with_passthrough_modules(*PASSED_THROUGH)
         ),
         max_cached_workflows=settings.max_cached_workflows,
-        max_concurrent_activities=settings.max_concurrent_tools,
+        max_concurrent_activities=settings.max_concurrent_activities,
         sticky_queue_schedule_to_start_timeout=STICKY_TIMEOUT,
         max_heartbeat_throttle_interval=HEARTBEAT_THROTTLE,
         default_heartbeat_throttle_interval=HEARTBEAT_THROTTLE,

@@ -31,7 +31,7 @@ class TakenOver:
 async def taken_over(server: EmbeddedServer, tracker_url: str, tmp_path_factory: pytest.TempPathFactory) -> TakenOver:
     """Two workers with the default timeout, each with room for one activity and in a tool; one of them is killed."""
     folder = tmp_path_factory.mktemp("two-workers")
-    async with Drill(server, folder, tracker_url, max_concurrent_tools=1, heartbeat_timeout=DEFAULT) as on:
+    async with Drill(server, folder, tracker_url, max_concurrent_activities=1, heartbeat_timeout=DEFAULT) as on:
         await asyncio.gather(on.worker(), on.worker())
         lost = await on.submit("safe", stop_at=["before the effect"] * 2)
         doomed = await on.reached(lost)
@@ -81,7 +81,7 @@ async def test_conversation_on_the_other_worker_ends_before_the_killed_one_is_ev
 
 
 async def test_worker_killed_between_two_turns_loses_nothing(drill: Callable[..., Drill]) -> None:
-    async with drill(max_concurrent_tools=1) as on:
+    async with drill(max_concurrent_activities=1) as on:
         first = await on.worker()
         between = await on.submit("safe", stop_at=["after the effect"])
         tool = await on.reached(between)

@@ -24,7 +24,7 @@ def test_without_variables_every_setting_has_its_default() -> None:
         "restart_limit": 5,
         "shutdown_grace": 30.0,
         "max_cached_workflows": 1_000,
-        "max_concurrent_tools": 100,
+        "max_concurrent_activities": 200,
         "max_turns": 100,
         "model_idle_timeout": 60.0,
         "provider_retries": 3,
@@ -34,14 +34,14 @@ def test_without_variables_every_setting_has_its_default() -> None:
 
 
 def test_variables_are_read_and_empty_ones_count_as_not_set(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TARRY_APP", "examples.triage:app")
+    monkeypatch.setenv("TARRY_APP", "tarry.demo.triage:scripted")
     monkeypatch.setenv("TARRY_HEARTBEAT_TIMEOUT", "2.5")
     monkeypatch.setenv("TARRY_STORE", "s3://bucket/agents")
     monkeypatch.setenv("TARRY_TASK_QUEUE", "")
 
     settings = load_settings()
 
-    assert (settings.app, settings.heartbeat_timeout) == ("examples.triage:app", 2.5)
+    assert (settings.app, settings.heartbeat_timeout) == ("tarry.demo.triage:scripted", 2.5)
     assert (settings.store, settings.task_queue) == ("s3://bucket/agents", "tarry")
 
 
@@ -55,7 +55,7 @@ def test_variables_are_read_and_empty_ones_count_as_not_set(monkeypatch: pytest.
         ("TARRY_RESTART_LIMIT", "0", "a whole number from 1 to 1000"),
         ("TARRY_PROVIDER_RETRIES", "2.5", "a whole number from 0 to 20"),
         ("TARRY_TURNOVER_EVENTS", "50000", "a whole number from 10 to 10000"),
-        ("TARRY_APP", "examples/triage.py", "module:attribute, such as examples.triage:app"),
+        ("TARRY_APP", "examples/triage.py", "module:attribute, such as tarry.demo.triage:scripted"),
         ("TARRY_TASK_QUEUE", "two words", "a name of 1 to 200 characters without blanks"),
         ("TARRY_STORE", "gs://bucket", "a directory, file:///directory or s3://bucket/prefix"),
         ("TARRY_STORE", "s3://", "a directory, file:///directory or s3://bucket/prefix"),
@@ -98,5 +98,6 @@ def test_settings_cannot_be_changed_after_they_are_read() -> None:
 
 
 def test_run_settings_are_the_pinned_subset_and_share_its_defaults() -> None:
+    assert RunSettings.model_fields.keys() <= Settings.model_fields.keys()
     assert Settings().run_settings() == RunSettings()
     assert Settings(max_turns=3, heartbeat_timeout=2).run_settings() == RunSettings(max_turns=3, heartbeat_timeout=2)

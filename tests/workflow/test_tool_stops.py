@@ -93,7 +93,7 @@ async def test_calls_that_no_worker_had_begun_are_aborted_as_such(server: Embedd
     held = HeldTool()
     script: list[Step] = [calls(call("work", what="a"), call("work", what="b")), say("never asked for")]
     app = app_of(ScriptedModel(script), held.tool)
-    async with stage(server, app, tmp_path, heartbeat_timeout=1, max_concurrent_tools=1) as on:
+    async with stage(server, app, tmp_path, heartbeat_timeout=1, max_concurrent_activities=1) as on:
         conversation = on.harness.conversation()
         submission = await conversation.submit("go")
         await held.begun()
