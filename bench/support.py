@@ -1,0 +1,106 @@
+"""What the benches share: a server, a worker and the client as three processes, and reading their CPU time.
+
+The server is the embedded one, in memory, with the flags of `tarry.embedded`: without them latency is the
+number of hops times 50 ms and says nothing about our code.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import json
+import sys
+import tempfile
+import time
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from temporalio.client import Client
+
+from tarry import Harness
+from tarry.connect import data_converter
+from tarry.embedded import DYNAMIC_CONFIG, EmbeddedServer, ServerError
+from tarry.processes import Child, ChildError, environment_of, worker
+from tarry.settings import Settings, SettingsError
+
+SERVER_FLAGS = ("in memory", *DYNAMIC_CONFIG)
+
+_TASK_QUEUE = "bench-tarry"
+
+_SCHEDULED = 2
+
+StartWorker = Callable[[Path, Mapping[str, str]], Child]
+"""Makes a worker from the file of its log and its environment."""
+
+
+@dataclass(frozen=True)
+class Rig:
+    """What a bench runs against."""
+
+    client: Client
+    harness: Harness
+    server_pid: int
+    worker_pid: int
+    store: Path
+
+
+@contextlib.asynccontextmanager
+async def rig(start_worker: StartWorker) -> AsyncIterator[Rig]:
+    """A fresh server and worker; nothing of them is left behind.
+
+    `TARRY_…` variables count, for worker and client: so a bench shows what a setting costs.
+
+    Raises:
+        ServerError, ChildError, SettingsError: something cannot start.
+    """
+    with tempfile.TemporaryDirectory(prefix="tarry-bench-") as name:
+        store = Path(name) / "store"
+        async with EmbeddedServer() as server:
+            ours = {"TARRY_STORE": str(store), "TARRY_TASK_QUEUE": _TASK_QUEUE}
+            environment = environment_of(server.address) | ours
+            async with start_worker(Path(name) / "worker.log", environment) as child:
+                client = await Client.connect(server.address, data_converter=data_converter(str(store)))
+                harness = Harness(client, Settings(store=str(store), task_queue=_TASK_QUEUE))
+                yield Rig(client, harness, server.pid or 0, child.pid or 0, store)
+
+
+def agent(app: str) -> StartWorker:
+    """Our own worker for an application."""
+    return lambda log, environment: worker(app, log=log, environment=environment)
+
+
+def flat(log: Path, environment: Mapping[str, str]) -> Child:
+    """The bare workflow's worker."""
+    command = [sys.executable, "-m", "bench.flat_worker"]
+    return Child("the flat worker", command, ready="^ready$", log=log, environment=environment)
+
+
+def cpu_seconds(pid: int) -> float:
+    """User and system time that a process has used, all its threads together, to the nanosecond. Linux only."""
+    # What clock_getcpuclockid(3) makes of a process id; Python has no name for it.
+    return time.clock_gettime((~pid << 3) | _SCHEDULED)
+
+
+def count(text: str) -> int:
+    """A whole number from 1 on, as an option's value."""
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError("at least 1 is needed")
+    return number
+
+
+def main(bench: Coroutine[Any, Any, dict[str, Any]], show: Callable[[Console, dict[str, Any]], None] | None) -> None:
+    """Run a bench and print its facts: by `show`, or as one JSON object. Exit code 2 when it cannot run."""
+    try:
+        facts = asyncio.run(bench)
+    except (ServerError, ChildError, SettingsError) as error:
+        print(error, file=sys.stderr)
+        raise SystemExit(2) from None
+    if show is None:
+        print(json.dumps(facts, indent=2))
+    else:
+        show(Console(), facts)
