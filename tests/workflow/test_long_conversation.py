@@ -76,7 +76,7 @@ async def test_idle_conversation_turns_over_under_endless_stray_signals(
         await (await conversation.submit("begin")).wait()
         handle = on.client.get_workflow_handle(conversation.id)
 
-        for n in range(EVENT_LIMIT // 3):  # one at a time, so that each costs some four events
+        for n in range(EVENT_LIMIT // 4):  # one at a time, so that each costs some four events
             await handle.signal(f"stray-{n}")
 
         assert (await (await conversation.submit("and?")).wait()).answer_text == "fine"
