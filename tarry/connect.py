@@ -8,6 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import atexit
+import dataclasses
+import functools
+import sys
 import time
 from collections.abc import Sequence
 from datetime import timedelta
@@ -115,9 +118,29 @@ async def connect(settings: Settings | None = None, *, wait: timedelta = timedel
         retry=retry_if_exception_type(ServerUnreachable),
         reraise=True,
     )
-    client = await attempts(_connect_once, config, converter)
-    atexit.register(time.sleep, EXIT_PAUSE)
+    client: Client = await attempts(_connect_once, config, converter)
+    _pause_at_exit()
     return client
+
+
+@functools.cache
+def _pause_at_exit() -> None:
+    """However many connections a process makes, its end waits once."""
+    atexit.register(time.sleep, EXIT_PAUSE)
+
+
+def sending_inline(client: Client) -> Client:
+    """The same connection, but what it sends is never put into the store: a reader need not share the sender's.
+
+    For what comes from processes of any folder and any host, and is bounded below Temporal's limit of 2 MiB. What the
+    store holds is still read from there.
+    """
+    config = client.config()
+    converter = config["data_converter"]
+    if converter.external_storage is not None:
+        storage = dataclasses.replace(converter.external_storage, payload_size_threshold=sys.maxsize)
+        config["data_converter"] = dataclasses.replace(converter, external_storage=storage)
+    return Client(**config)
 
 
 def is_server_configured() -> bool:

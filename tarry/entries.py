@@ -7,7 +7,7 @@ timeline (spec §6.1); a miss costs one query of a few milliseconds.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import timedelta
 from typing import TypeVar
 
@@ -87,6 +87,13 @@ class EntryReader:
             newest_first.append(entry)
             place = Position(index=entry.index, chain=entry.prev)
         return newest_first[::-1]
+
+    async def entry(self, workflow_id: str, index: int, pages: Sequence[PageRef], end: Position) -> Entry:
+        """One entry of a transcript with these pages and this end: out of its page, or of the open tail."""
+        for page in pages:
+            if page.first.index <= index < page.last.index:
+                return (await self.page(page))[index - page.first.index]
+        return (await self.read(workflow_id, Position(index=index), end))[0]
 
     async def _fetch(self, workflow_id: str, place: Position) -> Entry:
         """Read the slice or page that ends at `place` into the cache and return its last entry."""

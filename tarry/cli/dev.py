@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shlex
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -25,7 +26,7 @@ from tarry.cli.processes import (
 from tarry.cli.running import run_async
 from tarry.embedded import DEFAULT_PORT, EmbeddedServer, ServerOptions
 from tarry.processes import Child
-from tarry.settings import Settings, load_settings
+from tarry.settings import PREFIX, Settings, load_settings
 
 DEFAULT_UI_PORT = 8233
 
@@ -71,6 +72,7 @@ def _tell(output: Output, server: EmbeddedServer, worker: Child, app: str, setti
                 "address": server.address,
                 "ui_url": server.ui_url,
                 "app": app,
+                "store": _store(settings),
                 "task_queue": settings.task_queue,
                 "worker_pid": worker.pid,
                 "server_pid": server.pid,
@@ -83,11 +85,20 @@ def _tell(output: Output, server: EmbeddedServer, worker: Child, app: str, setti
         f"Temporal  {server.address}\nWeb UI    {server.ui_url}\nApp       {app}\n"
         f"Logs      {worker.log}, {server.log}\nStop      Ctrl-C\n"
     )
-    output.text(f"In another shell:\n{_export(server.address)}    tarry ask 'Why do orders fail?'\n")
+    exports = "".join(f"    export {name}={shlex.quote(value)}\n" for name, value in _variables(server, settings))
+    output.text(f"In another shell:\n{exports}    tarry ask 'Why do orders fail?'\n")
 
 
-def _export(address: str) -> str:
-    return "" if address.endswith(f":{DEFAULT_PORT}") else f"    export TEMPORAL_ADDRESS={address}\n"
+def _variables(server: EmbeddedServer, settings: Settings) -> list[tuple[str, str]]:
+    """What other processes, of any folder, need to know of this server."""
+    ours = [(f"{PREFIX}STORE", _store(settings))]
+    is_default = server.address.endswith(f":{DEFAULT_PORT}")
+    return ours if is_default else [("TEMPORAL_ADDRESS", server.address), *ours]
+
+
+def _store(settings: Settings) -> str:
+    """The store as a process of another folder must be told it."""
+    return settings.store if "://" in settings.store else str(Path(settings.store).expanduser().absolute())
 
 
 async def _end(output: Output, server: EmbeddedServer, worker: Child) -> int:

@@ -12,7 +12,7 @@ from enum import IntEnum
 import typer
 from temporalio.service import RPCError
 
-from tarry.client import TarryError
+from tarry.client import ServerUnavailable, TarryError
 from tarry.connect import ConnectError
 from tarry.embedded import ServerError
 from tarry.settings import SettingsError
@@ -61,10 +61,10 @@ def problem_of(error: BaseException) -> Problem | None:
     match error:
         case Problem():
             return error
+        case ServerUnavailable() | ConnectError() | SettingsError() | StoreError() | ServerError():
+            return Problem(ExitCode.PUT_RIGHT, _kind(error), str(error))
         case TarryError():
             return Problem(ExitCode.NO_ANSWER, _kind(error), str(error))
-        case ConnectError() | SettingsError() | StoreError() | ServerError():
-            return Problem(ExitCode.PUT_RIGHT, _kind(error), str(error))
         case RPCError():
             reason = error.status.name.lower().replace("_", " ")
             text = f"the Temporal server failed ({reason}: {_one_line(error.message)}): try again"

@@ -8,6 +8,7 @@ from tarry.client.errors import (
     NoSuchConversation,
     NotHeld,
     RequestConflict,
+    ServerUnavailable,
     SubmissionRefused,
     TarryError,
 )
@@ -23,6 +24,7 @@ __all__ = [
     "NoSuchConversation",
     "NotHeld",
     "RequestConflict",
+    "ServerUnavailable",
     "Submission",
     "SubmissionRefused",
     "TarryError",

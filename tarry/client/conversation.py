@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import secrets
 import uuid
 from datetime import timedelta
@@ -23,8 +24,9 @@ from temporalio.exceptions import ApplicationError
 from temporalio.service import RPCError, RPCStatusCode
 
 from tarry import attributes
-from tarry.client.errors import InputTooLarge, NoSuchConversation, translate
+from tarry.client.errors import InputTooLarge, NoSuchConversation, reaching_server, translate
 from tarry.client.submission import Submission
+from tarry.connect import sending_inline
 from tarry.core.conversation import ConversationInput
 from tarry.core.inbox import TooLarge, content_size
 from tarry.core.protocol import (
@@ -48,6 +50,9 @@ from tarry.settings import Settings
 UPDATE_TIMEOUT = timedelta(seconds=1.5)
 """How long an answer is waited for before the input is left with the server alone (spec §7.1)."""
 
+MAX_JSON = 1280 * 1024
+"""Bytes of an input as JSON, where a quote takes two and a control character six; Temporal takes 2 MiB at once."""
+
 
 class Conversation:
     """A handle on one conversation; make it with `Harness.conversation`."""
@@ -55,9 +60,12 @@ class Conversation:
     def __init__(self, client: Client, settings: Settings, reader: EntryReader, conversation_id: str) -> None:
         self.id = conversation_id
         self._client = client
+        # An input in a store that the workers do not share would wedge the conversation.
+        self._sender = sending_inline(client)
         self._settings = settings
         self._reader = reader
 
+    @reaching_server()
     async def submit(
         self, content: str, *, request_id: str | None = None, when_busy: WhenBusy = "follow_up"
     ) -> Submission:
@@ -69,7 +77,8 @@ class Conversation:
             RequestConflict: the request id was used for other content.
             ConversationBusy: `when_busy` is `reject` and a run is open or queued.
             InboxFull: too much is queued.
-            InputTooLarge: it has over 512 KiB.
+            InputTooLarge: it has over 512 KiB, or over 1.25 MiB as JSON.
+            ServerUnavailable: no server answers. The input may be admitted: send it again under the same request id.
             ValueError: the request id has over 200 characters.
         """
         content = _checked_content(content)
@@ -97,7 +106,7 @@ class Conversation:
             search_attributes=self._attributes(),
         )
         try:
-            view: SubmissionView = await self._client.execute_update_with_start_workflow(
+            view: SubmissionView = await self._sender.execute_update_with_start_workflow(
                 SUBMIT,
                 input,
                 start_workflow_operation=start,
@@ -118,7 +127,7 @@ class Conversation:
 
     async def _signal_with_start(self, input: SubmitInput) -> None:
         """The road that needs no worker: the server keeps the input until one comes."""
-        await self._client.start_workflow(
+        await self._sender.start_workflow(
             CONVERSATION,
             ConversationInput(nonce=secrets.token_hex(6)),
             id=self.id,
@@ -136,11 +145,13 @@ class Conversation:
         """A handle on an earlier submission."""
         return Submission(self._client, self._reader, self.id, request_id)
 
+    @reaching_server()
     async def view(self) -> ConversationView:
         """How the conversation stands. Needs a worker.
 
         Raises:
             NoSuchConversation: nothing with that id.
+            ServerUnavailable: no server answers, or no worker.
         """
         handle = self._client.get_workflow_handle(self.id)
         try:
@@ -151,11 +162,13 @@ class Conversation:
             raise
         return view
 
+    @reaching_server()
     async def transcript(self) -> list[Entry]:
         """Every entry, oldest first, those of the open run included. Needs a worker.
 
         Raises:
             NoSuchConversation: nothing with that id.
+            ServerUnavailable: no server answers, or no worker.
         """
         view = await self.view()
         entries = await self._reader.read(self.id, Position(), view.end)
@@ -173,19 +186,30 @@ class Conversation:
             raise
         return await self._reader.read(generation_id, view.start, view.end)
 
+    @reaching_server()
     async def abort(self) -> None:
         """Stop the open run and withdraw queued inputs; the conversation lives on. A repeat does nothing.
 
         Raises:
             NoSuchConversation: nothing with that id.
+            ServerUnavailable: no server answers.
         """
-        handle = self._client.get_workflow_handle(self.id)
         try:
-            await handle.signal(ABORT)
+            await self._send_abort()
         except RPCError as error:
             if error.status == RPCStatusCode.NOT_FOUND:
                 raise NoSuchConversation(f"there is no conversation {self.id}") from error
             raise
+
+    async def _send_abort(self) -> None:
+        handle = self._client.get_workflow_handle(self.id)
+        try:
+            await handle.signal(ABORT)
+        except RPCError as error:
+            if error.status != RPCStatusCode.INVALID_ARGUMENT:
+                raise
+            # The run has taken as many signals as it may. Temporal's cancel means the same and has no such limit.
+            await handle.cancel()
 
 
 def _checked_content(content: str) -> str:
@@ -194,4 +218,7 @@ def _checked_content(content: str) -> str:
         content_size(content)
     except TooLarge as error:
         raise InputTooLarge(str(error)) from None
+    size = len(json.dumps(content, ensure_ascii=False).encode())
+    if size > MAX_JSON:
+        raise InputTooLarge(f"the input has {size} bytes as JSON, {MAX_JSON} are allowed; leave out control characters")
     return content

@@ -7,12 +7,17 @@ TarryError
 ├── InboxFull            wait until some inputs are answered
 ├── InputTooLarge        no inbox takes it: put it into a file and name that
 ├── SubmissionRefused    an input that was only accepted by the server was refused later
-└── NotHeld              nothing to retry there
+├── NotHeld              nothing to retry there
+└── ServerUnavailable    nobody answered: no server, or no worker where one is needed
 """
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import AsyncIterator
+
 from temporalio.exceptions import ApplicationError
+from temporalio.service import RPCError, RPCStatusCode
 
 from tarry.core.protocol import BUSY, CONFLICT, INBOX_FULL, NOT_HELD
 
@@ -49,6 +54,10 @@ class NotHeld(TarryError):
     """The work is not held, so there is nothing to retry."""
 
 
+class ServerUnavailable(TarryError):
+    """Nobody answered for as long as one attempt lasts, up to half a minute. What was asked for may have been done."""
+
+
 _BY_TYPE: dict[str, type[TarryError]] = {
     BUSY: ConversationBusy,
     CONFLICT: RequestConflict,
@@ -62,3 +71,28 @@ def translate(error: BaseException | None) -> TarryError | None:
     if isinstance(error, ApplicationError) and error.type in _BY_TYPE:
         return _BY_TYPE[error.type](error.message)
     return None
+
+
+_SILENCE = frozenset(
+    {
+        RPCStatusCode.UNAVAILABLE,
+        RPCStatusCode.CANCELLED,
+        RPCStatusCode.DEADLINE_EXCEEDED,
+        RPCStatusCode.FAILED_PRECONDITION,
+    }
+)
+"""What the SDK says when no server answers, and what a server says when no worker does."""
+
+
+@contextlib.asynccontextmanager
+async def reaching_server() -> AsyncIterator[None]:
+    """Turn silence into `ServerUnavailable`; every other error passes. Also decorates coroutine functions."""
+    try:
+        yield
+    except RPCError as error:
+        if error.status not in _SILENCE:
+            raise
+        reason = " ".join(error.message.split())
+        raise ServerUnavailable(
+            f"no Temporal server answers, or no worker behind it ({reason}): check that both run, then try again"
+        ) from error

@@ -19,7 +19,7 @@ from temporalio.service import RPCError, RPCStatusCode
 
 from tarry import attributes
 from tarry.client.conversation import UPDATE_TIMEOUT, Conversation
-from tarry.client.errors import NoSuchConversation, NotHeld, translate
+from tarry.client.errors import NoSuchConversation, NotHeld, reaching_server, translate
 from tarry.connect import connect
 from tarry.core.messages import Frozen
 from tarry.core.protocol import CONVERSATION, GENERATION, RETRY, TOOL_CALL
@@ -65,19 +65,26 @@ class Harness:
         return Conversation(self.client, self.settings, self._reader, _checked_id(conversation_id))
 
     async def work(self, *, held_only: bool = False) -> AsyncIterator[WorkItem]:
-        """Everything that is not over, newest first."""
+        """Everything that is not over, newest first.
+
+        Raises:
+            ServerUnavailable: no server answers.
+        """
         query = f'{attributes.CONVERSATION.name} IS NOT NULL AND ExecutionStatus = "Running"'
         if held_only:
             query += f' AND {attributes.STATE.name} = "held"'
-        async for execution in self.client.list_workflows(query):
-            yield _work_item(execution)
+        async with reaching_server():
+            async for execution in self.client.list_workflows(query):
+                yield _work_item(execution)
 
+    @reaching_server()
     async def retry(self, task_id: str) -> bool:
         """Let held work run again. True when it took it, False when only the server did, no worker being up.
 
         Raises:
             NotHeld: it is not held.
             NoSuchConversation: there is no running workflow with that id.
+            ServerUnavailable: no server answers.
         """
         handle = self.client.get_workflow_handle(task_id)
         try:

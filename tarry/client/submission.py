@@ -7,7 +7,8 @@ import contextlib
 from datetime import timedelta
 from typing import TypeVar
 
-from temporalio.client import Client, WorkflowFailureError
+from temporalio.api.enums.v1 import EventType
+from temporalio.client import Client, WorkflowExecutionStatus, WorkflowHistoryEventFilterType
 from temporalio.service import RPCError, RPCStatusCode
 from tenacity import AsyncRetrying, retry_if_exception, retry_if_result, wait_exponential, wait_fixed
 
@@ -22,14 +23,12 @@ from tarry.core.protocol import (
     SubmissionView,
     digest,
 )
-from tarry.core.transcript import Position
 from tarry.entries import EntryReader
 
 QUERY_TIMEOUT = timedelta(seconds=5)
 _FIRST_PAUSE = 0.02
 _LONGEST_PAUSE = 1.0
 _PENDING_PAUSE = 0.1
-
 
 _FINAL = frozenset(
     {
@@ -86,7 +85,7 @@ class Submission:
 
         Raises:
             NoSuchConversation: nothing with that id.
-            SubmissionRefused: the conversation does not know it, with the refusals it remembers.
+            SubmissionRefused: the conversation refused it when a worker came, with its reason, or never had it.
             RequestConflict: no worker was up when it was submitted, and its request id names other content.
         """
         lookup: SubmissionLookup = await AsyncRetrying(
@@ -105,16 +104,21 @@ class Submission:
         Waits for ever; cancel it or use `asyncio.timeout` to stop waiting, which changes nothing else.
 
         Raises:
-            NoSuchConversation, SubmissionRefused, RequestConflict: as `status`.
+            NoSuchConversation: nothing with that id, or it was terminated before it could settle this.
+            SubmissionRefused, RequestConflict: as `status`.
         """
-        pause = _FIRST_PAUSE
+        pause, is_closed = _FIRST_PAUSE, False
         while True:
             if self.view is None or self.view.status in ("queued", "placed"):
                 self.view = await self.status()
             if self.view.status in ("done", "unanswered"):
                 settled: SubmissionView = await _patiently()(self._with_answer, self.view)
                 return settled
+            if is_closed:
+                raise NoSuchConversation(f"conversation {self.conversation_id} was closed before it settled this input")
             await self._run_ended(self.view.generation_id or await self._open_generation())
+            # What a closed one says after this is its last word.
+            is_closed = await _patiently()(self._is_closed)
             await asyncio.sleep(pause)
             pause = min(pause * 1.5, _LONGEST_PAUSE)
 
@@ -137,8 +141,10 @@ class Submission:
 
     async def _refusal(self) -> str:
         state = await self._conversation()
-        reasons = "; ".join(r.reason for r in state.refusals if r.request_id == self.request_id) or "it gave no reason"
-        return f"conversation {self.conversation_id} does not know request {self.request_id}: {reasons}"
+        reasons = [refusal.reason for refusal in state.refusals if refusal.request_id == self.request_id]
+        # Of several the newest: the same input may have been sent again.
+        reason = " ".join(reasons[-1].split()) if reasons else "it never came, or was refused long ago"
+        return f"conversation {self.conversation_id} does not know request {self.request_id}: {reason}"
 
     async def _open_generation(self) -> str | None:
         return (await self._conversation()).open_generation
@@ -150,16 +156,38 @@ class Submission:
         """The history's long poll: returns when the run closes, or cannot be watched; costs no event (spec §7.5)."""
         if generation_id is None:
             return
+        run_id: str | None = None
         # Whatever went wrong, the next question finds out: it is asked for as long as no server is up.
-        with contextlib.suppress(WorkflowFailureError, RPCError):
-            await self._client.get_workflow_handle(generation_id).result()
+        with contextlib.suppress(RPCError):
+            while True:
+                # Not its result, which is the conversation's to read: it may be in a store that this process has not.
+                handle = self._client.get_workflow_handle(generation_id, run_id=run_id)
+                end = await anext(
+                    handle.fetch_history_events(
+                        wait_new_event=True, event_filter_type=WorkflowHistoryEventFilterType.CLOSE_EVENT
+                    ),
+                    None,
+                )
+                if end is None or end.event_type != EventType.EVENT_TYPE_WORKFLOW_EXECUTION_CONTINUED_AS_NEW:
+                    return
+                run_id = end.workflow_execution_continued_as_new_event_attributes.new_execution_run_id
+
+    async def _is_closed(self) -> bool:
+        """Whether the conversation has ended, which nobody but a person at a shell can bring about."""
+        try:
+            description = await self._client.get_workflow_handle(self.conversation_id).describe()
+        except RPCError as error:
+            if error.status == RPCStatusCode.NOT_FOUND:
+                return True
+            raise
+        return description.status != WorkflowExecutionStatus.RUNNING
 
     async def _with_answer(self, settled: SubmissionView) -> SubmissionView:
         """The view with the answer's text, read from the transcript when it left the open tail."""
         if settled.answer is None or settled.answer_text is not None:
             return settled
         state = await self._conversation()
-        entries = await self._reader.read(self.conversation_id, Position(), state.end)
-        message = entries[settled.answer].message
+        entry = await self._reader.entry(self.conversation_id, settled.answer, state.pages, state.end)
+        message = entry.message
         text = message.text if isinstance(message, AssistantMessage) else None
         return settled.model_copy(update={"answer_text": text})

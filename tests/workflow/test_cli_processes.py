@@ -6,6 +6,7 @@ import asyncio
 import os
 import signal
 import socket
+from asyncio.subprocess import Process
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,7 @@ from tarry.cli.processes import listens
 from tarry.embedded import EmbeddedServer
 from tarry.processes import environment_of
 from tests.support import cli_app
-from tests.support.command import Command, Done, Terminal, interrupt, told
+from tests.support.command import PATIENCE, Command, Done, Terminal, interrupt, told
 from tests.support.programs import living_in
 from tests.support.scripted_provider import CHAT_ANSWER, Reply, ScriptedProvider, chat_call, chat_chunk, sse
 from tests.support.waiting import eventually
@@ -43,15 +44,35 @@ async def all_are_gone(tarry: Command) -> None:
 async def test_dev_serves_other_shells_and_ctrl_c_ends_it_in_order(tarry: Command) -> None:
     async with tarry.started("dev", *APP, *FREE_PORTS, "--json") as dev:
         ready = await told(dev)
-        answer = await tarry.run("ask", "hello", TEMPORAL_ADDRESS=ready["address"])
+        answer = await tarry.run("ask", "hello", TEMPORAL_ADDRESS=ready["address"], TARRY_STORE=ready["store"])
         ui_answers = listens(ready["ui_url"].removeprefix("http://"))
         done = await interrupt(dev)
 
     assert (ready["event"], ready["app"]) == ("ready", cli_app.NAME)
+    assert ready["store"] == str(tarry.folder / ".tarry" / "store")
     assert (answer.code, answer.out, ui_answers) == (0, "you said: hello\n", True)
     assert (done.code, done.json) == (0, {"event": "ended", "exit_code": 0})
     assert living_in(tarry.folder) == []
     assert (tarry.folder / ".tarry" / "temporal.db").exists()
+
+
+async def test_dev_tells_other_folders_its_address_and_its_store(tarry: Command) -> None:
+    async with tarry.started("dev", *APP, *FREE_PORTS) as dev:
+        lines = await lines_until(dev, "    tarry ask")
+        await interrupt(dev)
+
+    [address] = [line for line in lines if line.startswith("    export TEMPORAL_ADDRESS=127.0.0.1:")]
+    assert lines[lines.index(address) + 1] == f"    export TARRY_STORE={tarry.folder / '.tarry' / 'store'}"
+
+
+async def lines_until(process: Process, start: str) -> list[str]:
+    """What a command prints up to a line that starts so."""
+    assert process.stdout is not None
+    lines: list[str] = []
+    async with asyncio.timeout(PATIENCE):
+        while not lines or not lines[-1].startswith(start):
+            lines.append((await process.stdout.readline()).decode().rstrip("\n"))
+    return lines
 
 
 async def test_dev_says_how_its_worker_died_and_ends(tarry: Command) -> None:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import atexit
 import os
 import shlex
 import socket
@@ -171,6 +172,15 @@ async def test_connects_by_the_profile_of_a_configuration_file(
 
     assert client.service_client.config.target_host == server.address
     assert (await client.count_workflows("")).count >= 0
+
+
+async def test_however_many_connections_a_process_makes_its_end_waits_once(settings: Settings) -> None:
+    await connect(settings)
+    at_exit = atexit._ncallbacks()
+
+    await connect(settings)
+
+    assert atexit._ncallbacks() == at_exit
 
 
 async def test_no_server_says_what_was_tried_and_how_to_start_one(
