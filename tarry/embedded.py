@@ -34,7 +34,7 @@ from temporalio.service import RPCError
 from tenacity import AsyncRetrying, retry_if_exception_type, stop_after_delay, wait_fixed
 
 from tarry.core.attributes import ATTRIBUTES, AttributeType
-from tarry.tether import tethered
+from tarry.processes import STOP_PATIENCE, Program, end_of
 
 LOOPBACK = "127.0.0.1"
 NAMESPACE = "default"
@@ -58,9 +58,7 @@ SQLITE_PRAGMAS = ("journal_mode=wal", "synchronous=normal")
 _FREE_PORTS = range(20_000, 32_000)
 _CLAIM_PATIENCE = 1.0
 _START_PATIENCE = 30.0
-_STOP_PATIENCE = 5.0
 _POLL = 0.05
-_TAIL_LINES = 20
 
 _INDEXED_TYPES: dict[AttributeType, IndexedValueType.ValueType] = {
     "Keyword": IndexedValueType.INDEXED_VALUE_TYPE_KEYWORD,
@@ -88,7 +86,7 @@ class ServerOptions:
     ui_port: int | None = None
 
 
-class EmbeddedServer:
+class EmbeddedServer(Program):
     """A Temporal server that lives at most as long as this process, and belongs to the event loop that starts it.
 
     Ports are fixed when it is built: a server that was stopped or killed starts again under the same address, and
@@ -96,12 +94,12 @@ class EmbeddedServer:
     """
 
     def __init__(self, options: ServerOptions | None = None) -> None:
+        super().__init__()
         options = options or ServerOptions()
         self._database = options.database
         self._port = options.port or free_port()
         self._ui_port = free_port() if options.ui_port == 0 else options.ui_port
         self._log = _log_of(options.database)
-        self._process: asyncio.subprocess.Process | None = None
 
     @property
     def address(self) -> str:
@@ -117,11 +115,6 @@ class EmbeddedServer:
     def log(self) -> Path:
         """The file that the server's output is added to: beside the database, else a temporary one `stop` removes."""
         return self._log
-
-    @property
-    def pid(self) -> int | None:
-        """The server's process id, None while it does not run."""
-        return self._process.pid if self._process is not None and self._process.returncode is None else None
 
     async def __aenter__(self) -> Self:
         await self.start()
@@ -140,58 +133,34 @@ class EmbeddedServer:
         if self.pid is not None:
             return
         try:
-            self._process = await self._spawn(_find_binary())
+            await self._launch(_find_binary())
             await self._serving()
         except BaseException:
             await self.stop()
             raise
 
-    async def stop(self) -> None:
-        """End the server in order, within 5 s, else by force. Nothing if it does not run."""
-        # Memory holds nothing worth the second that an orderly end takes.
-        if self._process is not None and self.pid is not None and self._database is not None:
-            self._process.terminate()
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._process.wait(), _STOP_PATIENCE)
-        await self.kill()
-        if self._database is None:
+    async def stop(self, patience: float = STOP_PATIENCE) -> None:
+        """End the server in order, within `patience` seconds, else by force. Nothing if it does not run."""
+        if self._database is not None:
+            await super().stop(patience)
+        else:
+            # Memory holds nothing worth the second that an orderly end takes.
+            await self.kill()
             self._log.unlink(missing_ok=True)
-
-    async def kill(self) -> None:
-        """End the server with SIGKILL, as a crash would. Nothing if it does not run."""
-        if self._process is not None and self.pid is not None:
-            self._process.kill()
-            await self._process.wait()
-
-    async def wait(self) -> None:
-        """Return when the server has ended, whoever ended it. At once if it does not run."""
-        if self._process is not None:
-            await self._process.wait()
 
     def death(self) -> ServerError:
         """The error for a server that ended by itself, with the end of its log."""
         code = None if self._process is None else self._process.returncode
-        return ServerError(f"the Temporal server ended by itself (exit code {code}); {self._end_of_log()}")
+        return ServerError(f"the Temporal server ended by itself (exit code {code}); {end_of(self._log)}")
 
-    def _end_of_log(self) -> str:
-        lines = self._log.read_text(errors="replace").splitlines()
-        return "\n".join([f"the end of {self._log}:", *lines[-_TAIL_LINES:]])
-
-    async def _spawn(self, binary: str) -> asyncio.subprocess.Process:
+    async def _launch(self, binary: str) -> None:
         self._log.parent.mkdir(parents=True, exist_ok=True)
         with contextlib.ExitStack() as stack:
             lock = await self._claim(stack)
             output = stack.enter_context(self._log.open("ab"))
-            return await asyncio.create_subprocess_exec(
-                *tethered([binary, *self._arguments()]),
-                stdin=asyncio.subprocess.DEVNULL,
-                stdout=output,
-                stderr=output,
-                # Inherited, the lock on the database is held exactly as long as the server lives.
-                pass_fds=[lock.fileno()] if lock else [],
-                # Ctrl-C in a terminal is for the owner, who stops its workers first.
-                start_new_session=True,
-            )
+            # Inherited, the lock on the database is held exactly as long as the server lives.
+            kept_open = [lock.fileno()] if lock else []
+            await self._spawn([binary, *self._arguments()], output, environment=os.environ, kept_open=kept_open)
 
     async def _claim(self, stack: contextlib.ExitStack) -> IO[bytes] | None:
         """Make sure of ports and database; what a server just killed still holds is waited for."""
@@ -224,7 +193,7 @@ class EmbeddedServer:
             async with asyncio.timeout(_START_PATIENCE):
                 await self._connected()
         except TimeoutError:
-            raise ServerError(f"the Temporal server does not answer at {self.address}; {self._end_of_log()}") from None
+            raise ServerError(f"the Temporal server does not answer at {self.address}; {end_of(self._log)}") from None
 
     async def _connected(self) -> None:
         unready = retry_if_exception_type((RuntimeError, RPCError))

@@ -1,4 +1,4 @@
-"""Child processes of ours: a worker, or another program that prints a line when it is ready.
+"""Child processes of ours: servers, workers, and other programs that print a line when they are ready.
 
 None outlives its owner, however the owner ends.
 """
@@ -12,7 +12,7 @@ import re
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Self
+from typing import IO, Self
 
 from tenacity import AsyncRetrying, retry_if_exception_type, stop_after_delay, wait_fixed
 
@@ -36,27 +36,72 @@ class _NotReady(Exception):
     """Nothing that fits stands in the log yet."""
 
 
-class Child:
-    """A program that prints a line matching `ready` once it serves; all its output is added to `log`.
+class Program:
+    """A program as a child process that ends with this one, however this one ends. Once it has ended it may run again.
 
-    As a context it is started and stopped. Ctrl-C in a terminal does not reach it: ending it is its owner's.
+    Ctrl-C in a terminal does not reach it: ending it is its owner's. What it prints is added to a log.
     """
 
-    def __init__(
-        self, name: str, command: Sequence[str], *, ready: str, log: Path, environment: Mapping[str, str]
-    ) -> None:
-        self.name = name
-        self.log = log
-        self.ready_line = ""
-        self._command = command
-        self._ready = re.compile(ready, re.MULTILINE)
-        self._environment = environment
+    def __init__(self) -> None:
         self._process: asyncio.subprocess.Process | None = None
 
     @property
     def pid(self) -> int | None:
         """Its process id, None while it does not run."""
         return self._process.pid if self._process is not None and self._process.returncode is None else None
+
+    async def wait(self) -> int:
+        """Return its exit code when it has ended, whoever ended it; `-9` means that signal 9 did."""
+        assert self._process is not None, "it was never started"
+        return await self._process.wait()
+
+    async def kill(self) -> None:
+        """End it with SIGKILL, as a crash would. Nothing if it does not run."""
+        if self._process is not None and self.pid is not None:
+            self._process.kill()
+            await self._process.wait()
+
+    async def stop(self, patience: float = STOP_PATIENCE) -> None:
+        """End it in order, within `patience` seconds, else by force. Nothing if it does not run."""
+        if self._process is not None and self.pid is not None:
+            self._process.terminate()
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._process.wait(), patience)
+        await self.kill()
+
+    async def _spawn(
+        self,
+        command: Sequence[str],
+        output: IO[bytes],
+        *,
+        environment: Mapping[str, str],
+        kept_open: Sequence[int] = (),
+    ) -> None:
+        self._process = await asyncio.create_subprocess_exec(
+            *tethered(command),
+            env=dict(environment),
+            stdin=asyncio.subprocess.DEVNULL,
+            # A file, not a pipe: a process that the child leaves behind would keep a pipe open.
+            stdout=output,
+            stderr=output,
+            pass_fds=kept_open,
+            start_new_session=True,
+        )
+
+
+class Child(Program):
+    """A program that prints a line matching `ready` once it serves. As a context it is started and stopped."""
+
+    def __init__(
+        self, name: str, command: Sequence[str], *, ready: str, log: Path, environment: Mapping[str, str]
+    ) -> None:
+        super().__init__()
+        self.name = name
+        self.log = log
+        self.ready_line = ""
+        self._command = command
+        self._ready = re.compile(ready, re.MULTILINE)
+        self._environment = environment
 
     async def __aenter__(self) -> Self:
         await self.start()
@@ -74,39 +119,12 @@ class Child:
         self.log.parent.mkdir(parents=True, exist_ok=True)
         with self.log.open("ab") as output:
             before = output.tell()
-            self._process = await asyncio.create_subprocess_exec(
-                *tethered(self._command),
-                env=dict(self._environment),
-                stdin=asyncio.subprocess.DEVNULL,
-                # A file, not a pipe: a process that the child leaves behind would keep a pipe open.
-                stdout=output,
-                stderr=output,
-                start_new_session=True,
-            )
+            await self._spawn(self._command, output, environment=self._environment)
         try:
             self.ready_line = await self._first_match(before)
         except BaseException:
             await self.kill()
             raise
-
-    async def wait(self) -> int:
-        """Return its exit code when it has ended; `-9` means that signal 9 ended it."""
-        assert self._process is not None, "it was never started"
-        return await self._process.wait()
-
-    async def kill(self) -> None:
-        """End it with SIGKILL, as a crash would. Nothing if it does not run."""
-        if self._process is not None and self.pid is not None:
-            self._process.kill()
-            await self._process.wait()
-
-    async def stop(self, patience: float = STOP_PATIENCE) -> None:
-        """End it in order, within `patience` seconds, else by force. Nothing if it does not run."""
-        if self._process is not None and self.pid is not None:
-            self._process.terminate()
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._process.wait(), patience)
-        await self.kill()
 
     async def _first_match(self, start: int) -> str:
         attempts = AsyncRetrying(
@@ -129,11 +147,16 @@ class Child:
         raise _NotReady
 
     def _failure(self, what: str, start: int) -> ChildError:
-        lines = self._output(start).splitlines()[-_TAIL_LINES:]
-        return ChildError("\n".join([f"{self.name} {what}; the end of {self.log}:", *lines]))
+        return ChildError(f"{self.name} {what}; {end_of(self.log, start)}")
 
     def _output(self, start: int) -> str:
         return self.log.read_bytes()[start:].decode(errors="replace")
+
+
+def end_of(log: Path, start: int = 0) -> str:
+    """The last lines that a log holds from byte `start` on, below a line that names it."""
+    lines = log.read_bytes()[start:].decode(errors="replace").splitlines()
+    return "\n".join([f"the end of {log}:", *lines[-_TAIL_LINES:]])
 
 
 def worker(app: str, *, log: Path, environment: Mapping[str, str]) -> Child:
