@@ -92,7 +92,9 @@ def test_a_stop_before_the_code_runs_settles_as_aborted() -> None:
 def test_a_stop_after_the_code_has_begun_says_so_with_what_was_published() -> None:
     assert advance(CallState(), Aborted("half"), UNSAFE) == Abort("half")
     state = CallState()
-    assert advance(state, WorkerLost("half"), SAFE) == Hold("every attempt at this tool was used up, the last one when its worker was lost")
+    assert advance(state, WorkerLost("half"), SAFE) == Hold(
+        "every attempt at this tool was used up, the last one when its worker was lost"
+    )
     assert advance(state, Aborted(), SAFE) == Abort("half")
 
 
