@@ -12,8 +12,9 @@ import pytest
 
 from tarry.client import Submission, WorkItem
 from tarry.embedded import EmbeddedServer
-from tests.support.drills import ONCE_EACH, ROUND, Aftermath, Drill, Run, eventually
+from tests.support.drills import ONCE_EACH, ROUND, Aftermath, Drill, Run
 from tests.support.histories import Account
+from tests.support.waiting import eventually
 
 LIMIT = 5
 

@@ -14,8 +14,9 @@ from tarry.client import Submission
 from tarry.core.protocol import SubmissionView
 from tarry.embedded import EmbeddedServer, ServerOptions
 from tarry.settings import Settings
-from tests.support.drills import ONCE_EACH, ROUND, Aftermath, Drill, eventually, settled
+from tests.support.drills import ONCE_EACH, ROUND, Aftermath, Drill, settled
 from tests.support.histories import Account
+from tests.support.waiting import eventually
 
 SOON = 10.0
 """Seconds: an answer without a worker takes 1.5."""

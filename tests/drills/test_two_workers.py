@@ -11,8 +11,9 @@ import pytest
 
 from tarry.embedded import EmbeddedServer
 from tarry.settings import Settings
-from tests.support.drills import ONCE_EACH, ROUND, Aftermath, Drill, eventually
+from tests.support.drills import ONCE_EACH, ROUND, Aftermath, Drill
 from tests.support.histories import Account, account
+from tests.support.waiting import eventually
 
 DEFAULT = Settings.model_fields["heartbeat_timeout"].default
 

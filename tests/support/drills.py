@@ -12,7 +12,7 @@ import os
 import signal
 import uuid
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,7 +20,6 @@ from typing import Any, Self, TypeVar
 
 import httpx
 from temporalio.client import Client
-from tenacity import AsyncRetrying, RetryError, retry_if_result, stop_after_delay, wait_fixed
 
 from tarry.client import Harness, Submission
 from tarry.connect import data_converter
@@ -32,9 +31,7 @@ from tarry.models import ModelRequest
 from tarry.processes import Child, environment_of, worker
 from tarry.settings import PREFIX, Settings
 from tests.support.histories import Account, account
-
-PATIENCE = 60.0
-"""Seconds after which a drill gives up waiting: long, since it says that something hangs, not that it is slow."""
+from tests.support.waiting import PATIENCE, eventually
 
 ROUND = ["user", "assistant", "tool_result", "assistant"]
 """The kinds of entries of a run with one call in it, when nothing went wrong with its model requests."""
@@ -263,22 +260,6 @@ async def settled(submission: Submission) -> SubmissionView:
     """Its end."""
     async with asyncio.timeout(PATIENCE):
         return await submission.wait()
-
-
-async def eventually(ask: Callable[[], Awaitable[T]], accept: Callable[[T], bool]) -> T:
-    """The first answer that is accepted."""
-
-    async def asked() -> T:
-        return await ask()
-
-    attempts = AsyncRetrying(
-        retry=retry_if_result(lambda answer: not accept(answer)), stop=stop_after_delay(PATIENCE), wait=wait_fixed(0.05)
-    )
-    try:
-        answer: T = await attempts(asked)
-    except RetryError as error:
-        raise TimeoutError(f"the last answer was {error.last_attempt.result()!r}") from None
-    return answer
 
 
 def kinds(entries: list[Entry]) -> list[str]:

@@ -26,7 +26,10 @@ from workers.worker import build_worker
 
 @dataclass
 class Stage:
-    """Client and harness of a test; workers are started and stopped on it as the test wants."""
+    """Client and harness of a test; workers are started and stopped on it as the test wants.
+
+    They run in the test's own process, which can hold and look into them; those of `tarry.testing.Stage` are processes.
+    """
 
     client: Client
     settings: Settings

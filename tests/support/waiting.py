@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from tenacity import AsyncRetrying, RetryError, retry_if_result, stop_after_delay, wait_fixed
 
-PATIENCE = 30.0
+PATIENCE = 60.0
 """Seconds after which something hangs; a slow machine needs less."""
 
 T = TypeVar("T")
