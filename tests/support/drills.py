@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self, TypeVar
+from typing import Any, Self
 
 import httpx
 from temporalio.client import Client
@@ -38,8 +38,6 @@ ROUND = ["user", "assistant", "tool_result", "assistant"]
 
 ONCE_EACH = ("completed 1", "completed 1")
 """The two model requests of such a run."""
-
-T = TypeVar("T")
 
 
 @dataclass
