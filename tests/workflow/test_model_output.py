@@ -85,7 +85,7 @@ async def test_call_of_a_lost_run_is_sent_with_a_result_before_the_user_goes_on(
     assert (first.end, first.kinds) == ("unanswered lost", ["user", "assistant", "note"])
     assert (second.end, second.text) == ("done", "Going on.")
     assert roles(requests[-1]) == ["user", "assistant", "tool", "user"]
-    assert "there is no record of a result" in requests[-1].messages[2].text
+    assert "There is no record of a result of tool work" in requests[-1].messages[2].text
 
 
 async def test_arguments_that_are_not_json_are_answered_and_the_call_beside_them_runs(

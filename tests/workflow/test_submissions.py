@@ -64,7 +64,7 @@ async def runs_of(on: Stage, conversation: Conversation) -> int:
 async def test_sixty_inputs_are_answered_once_and_in_order_while_the_workflow_turns_over(
     lowered_server: EmbeddedServer, tmp_path: Path
 ) -> None:
-    async with stage(lowered_server, ECHO, tmp_path, turnover_events=30) as on:
+    async with stage(lowered_server, ECHO, tmp_path, turnover_events=20) as on:
         conversation = on.harness.conversation()
         sent: list[Submission] = []
         for burst in range(12):
