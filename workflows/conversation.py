@@ -14,6 +14,7 @@ from temporalio import workflow
 from temporalio.common import RawValue
 from temporalio.exceptions import ApplicationError
 
+from tarry import attributes
 from tarry.core.conversation import ConversationInput, ConversationState, OpenRun
 from tarry.core.inbox import Busy, Conflict, Full, Record, TooLarge, view
 from tarry.core.protocol import (
@@ -35,7 +36,6 @@ from tarry.core.protocol import (
     SubmitInput,
 )
 from tarry.core.transcript import NoSuchPosition, Slice
-from workflows import attributes
 from workflows.keeping import archive_settled, find_submission, seal
 from workflows.runs import run_generation
 from workflows.supervise import StopSwitch, supervise

@@ -8,9 +8,9 @@ from typing import TypedDict
 from temporalio.common import RetryPolicy, SearchAttributePair, TypedSearchAttributes, WorkflowIDReusePolicy
 from temporalio.workflow import ActivityCancellationType, ActivityConfig, LocalActivityConfig, ParentClosePolicy
 
+from tarry.attributes import CONVERSATION, STATE, TOOL
 from tarry.core.protocol import ResolvedCall, RunSettings
 from tarry.core.text import bound_text
-from workflows.attributes import CONVERSATION, STATE, TOOL
 
 ONCE = RetryPolicy(maximum_attempts=1)
 

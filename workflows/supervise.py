@@ -15,8 +15,8 @@ from typing import Any, TypeVar
 from temporalio import workflow
 from temporalio.exceptions import FailureError
 
+from tarry.attributes import STATE
 from tarry.core.text import bound_text
-from workflows.attributes import STATE
 
 T = TypeVar("T")
 
