@@ -30,6 +30,10 @@ T = TypeVar("T")
 
 QUERY_TIMEOUT = timedelta(seconds=3)
 QUERY_ATTEMPTS = 5
+FIRST_SLICE = 8 * 1024
+"""Most often a few new entries are all that is missing."""
+NEXT_SLICE = 24 * 1024
+"""The answer stays inline: from 32 KiB on each one would leave a blob in the store that nobody needs again."""
 
 
 class EntryCache:
@@ -82,8 +86,12 @@ class EntryReader:
         """The entries of one workflow's transcript from `first` up to `upto`, oldest first."""
         newest_first: list[Entry] = []
         place = upto
+        size = FIRST_SLICE
         while place.index > first.index:
-            entry = self._cache.get(place.chain) or await self._fetch(workflow_id, place)
+            entry = self._cache.get(place.chain)
+            if entry is None:
+                entry = await self._fetch(workflow_id, place, size)
+                size = NEXT_SLICE
             newest_first.append(entry)
             place = Position(index=entry.index, chain=entry.prev)
         return newest_first[::-1]
@@ -95,9 +103,9 @@ class EntryReader:
                 return (await self.page(page))[index - page.first.index]
         return (await self.read(workflow_id, Position(index=index), end))[0]
 
-    async def _fetch(self, workflow_id: str, place: Position) -> Entry:
+    async def _fetch(self, workflow_id: str, place: Position, size: int) -> Entry:
         """Read the slice or page that ends at `place` into the cache and return its last entry."""
-        part = await self._query(workflow_id, place)
+        part = await self._query(workflow_id, place, size)
         entries = await self.page(part.page) if part.page is not None else part.entries
         self._cache.add(entries)
         return next(entry for entry in reversed(entries) if entry.chain == place.chain)
@@ -124,7 +132,7 @@ class EntryReader:
                 return records[key]
         return None
 
-    async def _query(self, workflow_id: str, upto: Position) -> Slice:
+    async def _query(self, workflow_id: str, upto: Position, size: int) -> Slice:
         # A query is lost when its worker dies; the next one that polls the workflow answers.
         attempts = AsyncRetrying(
             stop=stop_after_attempt(QUERY_ATTEMPTS),
@@ -135,7 +143,7 @@ class EntryReader:
         return await attempts(
             self._client.get_workflow_handle(workflow_id).query,
             ENTRIES,
-            EntriesQuery(upto=upto),
+            EntriesQuery(upto=upto, max_bytes=size),
             result_type=Slice,
             rpc_timeout=QUERY_TIMEOUT,
         )

@@ -108,19 +108,23 @@ class Submission:
             SubmissionRefused, RequestConflict: as `status`.
         """
         pause, is_closed = _FIRST_PAUSE, False
+        # Not asked again what `submit` has just said: two queries that meet a workflow task cost a second.
+        self.view = self.view or await self.status()
         while True:
-            if self.view is None or self.view.status in ("queued", "placed"):
-                self.view = await self.status()
             if self.view.status in ("done", "unanswered"):
                 settled: SubmissionView = await _patiently()(self._with_answer, self.view)
                 return settled
-            if is_closed:
-                raise NoSuchConversation(f"conversation {self.conversation_id} was closed before it settled this input")
             await self._run_ended(self.view.generation_id or await self._open_generation())
-            # What a closed one says after this is its last word.
-            is_closed = await _patiently()(self._is_closed)
-            await asyncio.sleep(pause)
-            pause = min(pause * 1.5, _LONGEST_PAUSE)
+            self.view = await self.status()
+            if self.view.status in ("queued", "placed"):
+                if is_closed:
+                    raise NoSuchConversation(
+                        f"conversation {self.conversation_id} was closed before it settled the input"
+                    )
+                # What a closed one says after this is its last word.
+                is_closed = await _patiently()(self._is_closed)
+                await asyncio.sleep(pause)
+                pause = min(pause * 1.5, _LONGEST_PAUSE)
 
     async def _ask(self, query: str, as_type: type[T], *arguments: str) -> T:
         """The conversation's answer, waited for while no worker is up."""

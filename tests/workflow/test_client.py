@@ -138,7 +138,7 @@ async def test_waiting_in_a_terminated_conversation_ends(server: EmbeddedServer,
 
         await succeeds(server, "workflow", "terminate", "--workflow-id", conversation.id, "--reason", "drill")
 
-        with pytest.raises(NoSuchConversation, match=f"{conversation.id} was closed before it settled this input"):
+        with pytest.raises(NoSuchConversation, match=f"{conversation.id} was closed before it settled the input"):
             await waiting
 
 
