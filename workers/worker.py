@@ -38,7 +38,7 @@ from workflows.tool_call import ToolCall
 WORKFLOWS = [Conversation, Generation, ToolCall]
 
 PASSED_THROUGH = ("signals", "tarry", "workflows", "pydantic", "pydantic_core", "httpx", "httpx2", "openai")
-"""Modules that every workflow instance shares: importing them anew for each costs a third of a run's CPU.
+"""Modules that every workflow instance shares: importing them anew for each cost about a quarter of a worker's CPU.
 
 Our own workflows among them: they keep nothing in module globals, and the linter bans clock, randomness and IO there.
 """
