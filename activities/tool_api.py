@@ -19,10 +19,10 @@ from temporalio.exceptions import ApplicationError
 from temporalio.service import RPCError, RPCStatusCode
 
 from activities.output import Output
+from tarry.api import StaleRun, TaskFull, ToolApi
 from tarry.core.protocol import DUPLICATE, MEMO, STALE, TASK_FULL, AnnounceInput, MemoInput, ToolRunInput
 from tarry.core.results import Diagnostic, plain_json
 from tarry.core.text import canonical_json, clean_text
-from tarry.tools import StaleRun, TaskFull, ToolApi
 
 MAX_MEMO_BYTES = 64 * 1024
 

@@ -22,6 +22,7 @@ from activities.outcomes import Outcomes
 from activities.output import Output
 from activities.runner import Ended, StopReason, ToolThread, stop_reason
 from activities.tool_api import RunApi, call_of, is_after_reset, start_update
+from tarry.api import StaleRun
 from tarry.core import results
 from tarry.core.arguments import BadArguments, parameters_text, validate
 from tarry.core.protocol import (
@@ -37,7 +38,7 @@ from tarry.core.protocol import (
 )
 from tarry.core.results import Diagnostic
 from tarry.core.text import bound_text
-from tarry.tools import API_PARAMETER, Reconcile, RetryTool, StaleRun, Tool
+from tarry.tools import API_PARAMETER, Reconcile, RetryTool, Tool
 
 MAX_ATTEMPTS = 6
 """Runs of a tool that asks to be run again, the first included."""

@@ -43,13 +43,13 @@ class Sleep:
         checkpoint: JSON data that the woken run reads.
         until: an aware datetime, or a span from now. Fixed once: reruns and restarts do not move it.
         signals: keys; in their order, when several hold a value.
-        ask: what a person is shown.
+        ask: what a person is shown; a text, or an `Ask` that also says whom it is for.
     """
 
     checkpoint: Any = None
     until: datetime | timedelta | None = None
     signals: Sequence[SignalKey] = ()
-    ask: Ask | None = None
+    ask: Ask | str | None = None
 
 
 class InvalidPark(ValueError):
@@ -100,13 +100,14 @@ def park(sleep: Sleep, box: Box, now: datetime) -> Park:
     keys = _keys(sleep.signals, box)
     if until is None and not keys:
         raise InvalidPark("a sleep needs until, signals, or both")
-    if not isinstance(sleep.ask, Ask | None):
-        raise InvalidPark(f"ask must be an Ask, not a {type(sleep.ask).__name__}")
-    _check_size("checkpoint and ask", [sleep.checkpoint, sleep.ask and sleep.ask.model_dump()], MAX_PARK_BYTES)
+    ask = Ask(text=sleep.ask) if isinstance(sleep.ask, str) else sleep.ask
+    if not isinstance(ask, Ask | None):
+        raise InvalidPark(f"ask must be a text or an Ask, not a {type(ask).__name__}")
+    _check_size("checkpoint and ask", [sleep.checkpoint, ask and ask.model_dump()], MAX_PARK_BYTES)
     # What came without being waited for does not count: no sender can keep a task from parking.
     if box.own_bytes > QUOTA_BYTES:
         raise InvalidPark(f"task_full: it holds {box.own_bytes} bytes of memos and values, {QUOTA_BYTES} are allowed")
-    return Park(since=now, until=until, keys=keys, checkpoint=sleep.checkpoint, ask=sleep.ask)
+    return Park(since=now, until=until, keys=keys, checkpoint=sleep.checkpoint, ask=ask)
 
 
 def wake(park: Park, box: Box, now: datetime) -> Wake | None:

@@ -1,5 +1,7 @@
 """Durable agents on Temporal that wait for the world: what an application imports."""
 
+from signals import Ask, Signal, SignalKey, Sleep, Unreadable, Wake
+from tarry.api import Expired, Received, StaleRun, TaskFull, ToolApi
 from tarry.app import App, Extension, Registry
 from tarry.client import (
     Conversation,
@@ -16,22 +18,30 @@ from tarry.client import (
     TarryError,
     WorkItem,
 )
-from tarry.tools import RetryTool, StaleRun, TaskFull, Tool, ToolApi, ToolResult, tool
+from tarry.core.waiting import SignalResult
+from tarry.tools import RetryTool, Tool, ToolResult, tool
 
 __all__ = [
     "App",
+    "Ask",
     "Conversation",
     "ConversationBusy",
+    "Expired",
     "Extension",
     "Harness",
     "InboxFull",
     "InputTooLarge",
     "NoSuchConversation",
     "NotHeld",
+    "Received",
     "Registry",
     "RequestConflict",
     "RetryTool",
     "ServerUnavailable",
+    "Signal",
+    "SignalKey",
+    "SignalResult",
+    "Sleep",
     "StaleRun",
     "Submission",
     "SubmissionRefused",
@@ -40,6 +50,8 @@ __all__ = [
     "Tool",
     "ToolApi",
     "ToolResult",
+    "Unreadable",
+    "Wake",
     "WorkItem",
     "tool",
 ]

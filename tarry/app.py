@@ -1,10 +1,12 @@
-"""An application: the extensions, tools and model that a worker loads by `module:attribute`."""
+"""An application: the extensions, tools, signals and model that a worker loads by `module:attribute`."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
+from signals.tokens import Signal
 from tarry.core.messages import ToolSpec
 from tarry.models import Model
 from tarry.tools import Tool
@@ -12,17 +14,18 @@ from tarry.tools import Tool
 
 @dataclass(frozen=True)
 class Extension:
-    """A named bundle of tools that is installed as one."""
+    """A named bundle of tools, and of the signals that its tools wait for, that is installed as one."""
 
     name: str
     tools: Sequence[Tool] = ()
+    signals: Sequence[Signal[Any]] = ()
 
 
 class Registry:
     """The extensions of a process, in the order of installation.
 
-    Installing an extension under a known name replaces it in place. Of tools with one name the one
-    installed last counts.
+    Installing an extension under a known name replaces it in place. Of tools with one name, and of
+    signals, the one installed last counts.
     """
 
     def __init__(self, extensions: Iterable[Extension] = ()) -> None:
@@ -34,8 +37,11 @@ class Registry:
         """Add `extension`, or replace the one of its name.
 
         Raises:
-            ValueError: two of its tools share a name, or a tool's name is one a provider refuses.
+            ValueError: two of its tools, or of its signals, share a name, or a tool's name is one a provider refuses.
         """
+        signals = [signal.name for signal in extension.signals]
+        if (twice := next((name for name in signals if signals.count(name) > 1), None)) is not None:
+            raise ValueError(f"extension {extension.name}: two signals are named {twice}")
         names = [tool.name for tool in extension.tools]
         for name in names:
             if names.count(name) > 1:
@@ -50,6 +56,11 @@ class Registry:
     def tools(self) -> dict[str, Tool]:
         """The tools by name, in order of installation."""
         return {tool.name: tool for extension in self._extensions.values() for tool in extension.tools}
+
+    @property
+    def signals(self) -> dict[str, Signal[Any]]:
+        """The signals that can be delivered to tasks of this application, by name."""
+        return {signal.name: signal for extension in self._extensions.values() for signal in extension.signals}
 
     def specs(self) -> tuple[ToolSpec, ...]:
         """The tools as the model is told of them."""

@@ -1,7 +1,8 @@
-"""Authoring tools: `@tool`, what a tool returns, and the `api` it may ask for.
+"""Authoring tools: `@tool`, and what a tool returns.
 
 A tool is an ordinary function, sync or async, with typed parameters. The JSON Schema that the model
-sees and the validation of its arguments both come from the signature.
+sees and the validation of its arguments both come from the signature. It returns a result, or a `Sleep`
+to park until the world answers; then it runs again, with `api.wake` set (spec §4.2).
 """
 
 from __future__ import annotations
@@ -9,8 +10,8 @@ from __future__ import annotations
 import inspect
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from datetime import datetime, timedelta
-from typing import Any, Literal, Protocol, get_type_hints, overload
+from datetime import timedelta
+from typing import Any, Literal, get_type_hints, overload
 
 from pydantic import BaseModel, ConfigDict, create_model
 
@@ -40,76 +41,9 @@ class RetryTool(Exception):
     """
 
 
-class StaleRun(Exception):
-    """This run of the tool was given up (its worker was taken for dead, or the call ended): stop working."""
-
-
-class TaskFull(Exception):
-    """A value is too large, or what the call already holds leaves no room for it; nothing was stored."""
-
-
-class ToolApi(Protocol):
-    """What a running tool may use. Declare a parameter named `api` to receive it.
-
-    Safe to use from the tool's own thread or event loop; the coroutines are for async tools, the
-    `*_sync` twin for sync ones.
-    """
-
-    @property
-    def task_id(self) -> str:
-        """The id of this call: its workflow id, the same on every rerun."""
-        ...
-
-    @property
-    def conversation_id(self) -> str:
-        """The conversation in which the model made the call."""
-        ...
-
-    @property
-    def idempotency_key(self) -> str:
-        """Fixed with the call's arguments: a rerun sends the same, an equal call another (spec §4.6)."""
-        ...
-
-    @property
-    def attempt(self) -> int:
-        """1 on the first run, one more on each rerun."""
-        ...
-
-    @property
-    def is_cancelled(self) -> bool:
-        """Whether the call was stopped. A blocking tool should look now and then and return."""
-        ...
-
-    def now(self) -> datetime:
-        """The server's time, aware: no skew between hosts."""
-        ...
-
-    def output(self, text: str) -> None:
-        """Publish progress. Its tail survives a crash and reaches the model in an `interrupted` result."""
-        ...
-
-    def diagnostic(self, message: str, *, severity: Literal["info", "warn", "error"] = "info", code: str = "") -> None:
-        """Add a remark the model sees after the content."""
-        ...
-
-    async def memo(self, key: str, value: Any) -> Any:
-        """Store `value` under `key` unless the key holds one; return what the key holds.
-
-        Durable when it returns, first writer wins, kept over reruns.
-
-        Raises:
-            StaleRun: this run was given up.
-            TaskFull: the call's memos would exceed their quota.
-        """
-        ...
-
-    def memo_sync(self, key: str, value: Any) -> Any:
-        """`memo` for a sync tool."""
-        ...
-
-
 ToolFunction = Callable[..., Any]
 Reconcile = Callable[..., Awaitable[ToolResult | str | None] | ToolResult | str | None]
+Cancel = Callable[..., Awaitable[None] | None]
 
 
 @dataclass(frozen=True)
@@ -124,6 +58,7 @@ class Tool:
     timeout: timedelta = timedelta(hours=1)
     sequential: bool = False
     reconcile: Reconcile | None = None
+    cancel: Cancel | None = None
     takes_api: bool = False
 
     def schema(self) -> dict[str, Any]:
@@ -146,6 +81,7 @@ def tool(
     timeout: timedelta = timedelta(hours=1),
     sequential: bool = False,
     reconcile: Reconcile | None = None,
+    cancel: Cancel | None = None,
 ) -> Callable[[ToolFunction], Tool]: ...
 def tool(
     function: ToolFunction | None = None,
@@ -157,6 +93,7 @@ def tool(
     timeout: timedelta = timedelta(hours=1),
     sequential: bool = False,
     reconcile: Reconcile | None = None,
+    cancel: Cancel | None = None,
 ) -> Tool | Callable[[ToolFunction], Tool]:
     """Declare a function as a tool.
 
@@ -165,10 +102,14 @@ def tool(
         description: for the model; the docstring by default.
         replay: `unsafe` runs at most once and a cut-off run is reported as `interrupted`; `safe` is run
             again with the same arguments and idempotency key (spec §4.3).
-        timeout: of one run; then the model gets an error result.
+        timeout: of one run, never of a park; then the model gets an error result.
         sequential: a round that holds such a call runs its calls one at a time.
         reconcile: asked before a cut-off run is reported or repeated, with the call's arguments and
             `api`: a result means "it happened", None means "not known".
+        cancel: cleans up the outside work of a call that has parked, when none of its code runs: stopped
+            while parked, stopped after a wake, or a woken unsafe run that was cut off. Takes the call's
+            arguments and `api`, as far as it names them; must be idempotent, is tried again when it
+            raises (spec §4.8).
 
     Raises:
         TypeError: a parameter has no annotation, or is positional-only or variadic.
@@ -185,6 +126,7 @@ def tool(
             timeout=timeout,
             sequential=sequential,
             reconcile=reconcile,
+            cancel=cancel,
             takes_api=API_PARAMETER in inspect.signature(function).parameters,
         )
 

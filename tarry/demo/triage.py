@@ -17,12 +17,13 @@ import httpx
 from pydantic import Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from tarry.api import ToolApi
 from tarry.app import App, Extension
 from tarry.core.messages import ToolMessage
 from tarry.demo.tracker import DEFAULT_PORT, LOOPBACK
 from tarry.models import ModelRequest
 from tarry.testing import Reply, ScriptedModel, call, say
-from tarry.tools import Tool, ToolApi, tool
+from tarry.tools import Tool, tool
 
 LOGS = Path(__file__).parent / "logs"
 SHOWN_LINES = 20

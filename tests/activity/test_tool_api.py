@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
+from tarry.api import StaleRun, TaskFull, ToolApi
 from tarry.core.protocol import ToolOutcome
-from tarry.tools import StaleRun, TaskFull, ToolApi, tool
+from tarry.tools import tool
 from tests.support.tool_bench import STARTED, Bench
 
 

@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 from temporalio.client import WorkflowExecutionStatus, WorkflowHandle
 
+from tarry.api import StaleRun, ToolApi
 from tarry.core.protocol import Progress, ToolOutcome
-from tarry.tools import StaleRun, ToolApi, tool
+from tarry.tools import tool
 from tests.support.tool_bench import signalling
 from tests.support.tool_host import Host
 

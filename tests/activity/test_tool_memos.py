@@ -6,8 +6,9 @@ import threading
 
 import pytest
 
+from tarry.api import StaleRun, TaskFull, ToolApi
 from tarry.core.protocol import ANNOUNCE, AnnounceInput
-from tarry.tools import RetryTool, StaleRun, TaskFull, ToolApi, tool
+from tarry.tools import RetryTool, tool
 from tests.support.tool_bench import signalling
 from tests.support.tool_host import Host
 

@@ -5,10 +5,11 @@ import asyncio
 import pytest
 from temporalio.client import Client
 
+from tarry.api import ToolApi
 from tarry.connect import INLINE_BYTES, data_converter
 from tarry.core.protocol import ToolOutcome
 from tarry.embedded import EmbeddedServer
-from tarry.tools import ToolApi, ToolResult, tool
+from tarry.tools import ToolResult, tool
 from tests.support.tool_bench import Bench, broken
 
 

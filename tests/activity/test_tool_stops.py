@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 from temporalio.exceptions import ApplicationError
 
+from tarry.api import StaleRun, ToolApi
 from tarry.core.protocol import GIVEN_BACK, WORKER_SHUTDOWN, Progress
-from tarry.tools import StaleRun, ToolApi, tool
+from tarry.tools import tool
 from tests.support.tool_bench import Bench, signalling
 
 

@@ -6,8 +6,9 @@ from typing import Any
 import pytest
 from temporalio.exceptions import ApplicationError
 
+from tarry.api import ToolApi
 from tarry.core.protocol import GIVEN_BACK, RETRY_TOOL, Progress, Reconciliation, ToolOutcome
-from tarry.tools import RetryTool, ToolApi, tool
+from tarry.tools import RetryTool, tool
 from tests.support.tool_bench import RUN_AFTER_RESET, Bench, intent
 
 

@@ -8,10 +8,11 @@ import time
 from pathlib import Path
 from typing import NoReturn
 
+from tarry.api import ToolApi
 from tarry.app import App, Extension
 from tarry.models import ModelRequest
 from tarry.testing import Call, Reply, ScriptedModel, call, say
-from tarry.tools import ToolApi, tool
+from tarry.tools import tool
 
 RECOVERED = "TARRY_TEST_RECOVERED"
 """Names a file: as long as it is missing, the model kills its worker."""

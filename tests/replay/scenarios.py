@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 
+from tarry.api import ToolApi
 from tarry.client import Conversation
 from tarry.core.conversation import ConversationInput, ConversationState
 from tarry.core.inbox import RECENT, Record, pack
 from tarry.core.protocol import ABORT, CONVERSATION, SUBMIT, digest
 from tarry.core.transcript import PAGE_BYTES
 from tarry.testing import ScriptedModel, Step, call, calls, empty, fail, raw_call, say
-from tarry.tools import ToolApi, tool
+from tarry.tools import tool
 from tests.replay.recorded_app import app as crashing
 from tests.replay.studio import Studio
 from tests.support.archives import archived

@@ -6,11 +6,12 @@ import asyncio
 import os
 import signal
 
+from tarry.api import ToolApi
 from tarry.app import App, Extension
 from tarry.core.messages import UserMessage
 from tarry.models import ModelRequest
 from tarry.testing import Call, Fail, Reply, ScriptedModel, call, fail, say
-from tarry.tools import ToolApi, tool
+from tarry.tools import tool
 
 SPARED = "CLI_APP_SPARED"
 """The variable that lets a worker live when its input is to kill it."""

@@ -16,13 +16,14 @@ from typing import Any
 
 import httpx
 
+from tarry.api import StaleRun, ToolApi
 from tarry.app import App, Extension
 from tarry.core.messages import ToolMessage, UserMessage
 from tarry.demo.tracker import Ticket
 from tarry.models import ModelRequest, ModelResponse
 from tarry.testing import Call, Reply, ScriptedModel, call, fail, say
 from tarry.testing.steps import Step
-from tarry.tools import StaleRun, ToolApi, tool
+from tarry.tools import tool
 
 FOLDER = Path(os.environ["DRILL_FOLDER"])
 POINTS = os.environ["DRILL_POINTS"]

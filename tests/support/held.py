@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
+from tarry.api import ToolApi
 from tarry.models import Model, ModelRequest, ModelResponse
-from tarry.tools import Replay, Tool, ToolApi, tool
+from tarry.tools import Replay, Tool, tool
 from tests.support.waiting import eventually
 
 

@@ -181,7 +181,7 @@ def test_keys_nobody_can_deliver_under_are_an_invalid_park(signals: Any, why: st
         ({"checkpoint": {"at": NOW}}, "datetime is not JSON data"),
         ({"checkpoint": "x" * 300 * KIB}, "checkpoint and ask take"),
         ({"ask": Ask(text="x" * 300 * KIB)}, "checkpoint and ask take"),
-        ({"ask": "Deploy?"}, "ask must be an Ask"),
+        ({"ask": 7}, "ask must be a text or an Ask"),
     ],
 )
 def test_park_that_could_not_be_stored_is_invalid(rest: dict[str, Any], why: str) -> None:

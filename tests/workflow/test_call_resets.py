@@ -7,11 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from tarry.api import StaleRun, ToolApi
 from tarry.client import Submission
 from tarry.core.messages import ToolMessage
 from tarry.embedded import EmbeddedServer
 from tarry.testing import ScriptedModel, call, say
-from tarry.tools import Replay, StaleRun, ToolApi, tool
+from tarry.tools import Replay, tool
 from tests.support.held import HeldTool
 from tests.support.shell import succeeds
 from tests.support.stage import Stage, app_of, stage

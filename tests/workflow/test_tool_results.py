@@ -13,13 +13,14 @@ from typing import Any
 from pydantic import BaseModel
 from pydantic_core import from_json
 
+from tarry.api import ToolApi
 from tarry.connect import INLINE_BYTES
 from tarry.core.text import MAX_MODEL_BYTES, MAX_MODEL_LINES
 from tarry.embedded import EmbeddedServer
 from tarry.models import ModelRequest
 from tarry.store import BlobStore
 from tarry.testing import ScriptedModel, Step, call, calls, raw_call, say
-from tarry.tools import Tool, ToolApi, ToolResult, tool
+from tarry.tools import Tool, ToolResult, tool
 from tests.support.answers import ask
 from tests.support.payloads import histories_of, payloads_of
 from tests.support.stage import app_of, stage

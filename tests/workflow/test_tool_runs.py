@@ -9,12 +9,13 @@ from pathlib import Path
 
 import pytest
 
+from tarry.api import TaskFull, ToolApi
 from tarry.core import tool_call
 from tarry.core.resolve import MAX_CALLS
 from tarry.embedded import EmbeddedServer
 from tarry.models import ModelRequest
 from tarry.testing import Reply, ScriptedModel, Step, call, calls, fail, say
-from tarry.tools import RetryTool, TaskFull, ToolApi, tool
+from tarry.tools import RetryTool, tool
 from tests.support.answers import answer_to, ask
 from tests.support.held import HeldTool
 from tests.support.stage import app_of, idle_stage, stage

@@ -7,9 +7,10 @@ import threading
 from pathlib import Path
 from typing import Any
 
+from tarry.api import ToolApi
 from tarry.embedded import EmbeddedServer
 from tarry.testing import ScriptedModel, Step, call, calls, say
-from tarry.tools import ToolApi, tool
+from tarry.tools import tool
 from tests.support.answers import answer_to, ask
 from tests.support.held import HeldTool
 from tests.support.stage import app_of, idle_stage, stage

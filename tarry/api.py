@@ -1,0 +1,136 @@
+"""The `api` that running code of an application is given: a tool, a hook of it, a phase of a durable task."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Generic, Literal, Protocol, TypeVar
+
+from signals.parking import Wake
+from signals.tokens import Signal
+from tarry.core.waiting import SignalResult
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Received(Generic[T]):
+    """A key holds this value, which came `at` that time."""
+
+    value: T
+    at: datetime
+
+
+@dataclass(frozen=True)
+class Expired:
+    """The deadline of a wait on the key passed before a value came; none will."""
+
+
+class StaleRun(Exception):
+    """This run of the tool was given up (its worker was taken for dead, or the call ended): stop working."""
+
+
+class TaskFull(Exception):
+    """A value is too large, or what the call already holds leaves no room for it; nothing was stored."""
+
+
+class ToolApi(Protocol):
+    """What a running tool may use. Declare a parameter named `api` to receive it.
+
+    Safe to use from the tool's own thread or event loop; the coroutines are for async tools, the
+    `*_sync` twin for sync ones.
+    """
+
+    @property
+    def task_id(self) -> str:
+        """The id of this call: its workflow id, the same on every rerun."""
+        ...
+
+    @property
+    def conversation_id(self) -> str:
+        """The conversation in which the model made the call."""
+        ...
+
+    @property
+    def idempotency_key(self) -> str:
+        """Fixed with the call's arguments: a rerun sends the same, an equal call another (spec §4.6)."""
+        ...
+
+    @property
+    def attempt(self) -> int:
+        """1 on the first run, one more on each rerun."""
+        ...
+
+    @property
+    def wake(self) -> Wake | None:
+        """Why a parked call runs again; None before its first park. A rerun sees the same one (spec §3.6)."""
+        ...
+
+    @property
+    def checkpoint(self) -> Any:
+        """What the call last parked with, as JSON data; None before its first park."""
+        ...
+
+    @property
+    def is_cancelled(self) -> bool:
+        """Whether the call was stopped. A blocking tool should look now and then and return."""
+        ...
+
+    def now(self) -> datetime:
+        """The server's time, aware: no skew between hosts."""
+        ...
+
+    def output(self, text: str) -> None:
+        """Publish progress. Its tail survives a crash and reaches the model in an `interrupted` result."""
+        ...
+
+    def diagnostic(self, message: str, *, severity: Literal["info", "warn", "error"] = "info", code: str = "") -> None:
+        """Add a remark the model sees after the content."""
+        ...
+
+    async def memo(self, key: str, value: Any) -> Any:
+        """Store `value` under `key` unless the key holds one; return what the key holds.
+
+        Durable when it returns, first writer wins, kept over reruns.
+
+        Raises:
+            StaleRun: this run was given up.
+            TaskFull: the call's memos would exceed their quota.
+        """
+        ...
+
+    def memo_sync(self, key: str, value: Any) -> Any:
+        """`memo` for a sync tool."""
+        ...
+
+    async def read_signal(self, token: Signal[T], key: str) -> Received[T] | Expired | None:
+        """What a key of this call holds, whatever woke it: a value, that its wait expired, or nothing yet (spec §3.10).
+
+        Raises:
+            Unreadable: the value was stored under another declaration and does not fit this one.
+            StaleRun: this run was given up.
+        """
+        ...
+
+    def read_signal_sync(self, token: Signal[T], key: str) -> Received[T] | Expired | None:
+        """`read_signal` for a sync tool."""
+        ...
+
+    async def signal(
+        self, task_id: str, token: Signal[T], key: str, value: T, *, delivery_id: str | None = None
+    ) -> SignalResult:
+        """Deliver a value to another task, and say what became of it; never raises for what the task answers.
+
+        By default the delivery id is made of this call, this key and that task, so a rerun delivers nothing twice.
+
+        Raises:
+            StaleRun: this run was given up.
+            ServerUnavailable: no server answers.
+        """
+        ...
+
+    def signal_sync(
+        self, task_id: str, token: Signal[T], key: str, value: T, *, delivery_id: str | None = None
+    ) -> SignalResult:
+        """`signal` for a sync tool."""
+        ...

@@ -1,0 +1,137 @@
+"""Names and payloads of waiting: deliveries to a task, what is asked of it, and what it asks of the world.
+
+Pure. A *task* is whatever a signal can be delivered to: a tool call, or a durable task of an application.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any, Literal
+
+from pydantic import Field, RootModel
+
+from signals.box import Answer, Delivery, Receipt
+from signals.parking import Ask
+from signals.tokens import SignalKey
+from tarry.core.messages import Frozen
+from tarry.core.protocol import ToolOutcome
+
+DELIVER = "tarry.deliver"
+"""Update: a `Delivery`; returns its `Receipt`. Refused with an error of type `REFUSED` that carries the receipt."""
+JUDGE = "tarry.judge"
+REFEREE = "tarry.referee"
+CLEAN_UP = "tarry.clean-up"
+
+SIGNAL_STATE = "tarry.signal-state"
+"""Query: a `SignalKey`; answers its `KeyState`."""
+RECEIPTS = "tarry.receipts"
+"""Query: all receipts that the task still knows, oldest first."""
+TASK = "tarry.task"
+"""Query: the `TaskView`."""
+
+REFUSED = "tarry.refused"
+CROWDED = "tarry.crowded"
+"""The run has taken as many updates as it may: the plain signal still gets through."""
+
+PARKED_MEMO = "tarry.parked"
+"""The memo entry that tells lists what a parked task waits for; a `ParkedNote`."""
+
+
+class Verdict(Frozen):
+    """What the registry says of one delivery: why it is invalid, or the version that its value is in."""
+
+    invalid: str | None = None
+    version: int = 1
+
+
+class JudgeInput(Frozen):
+    """Deliveries that came by plain signal, in the order of their arrival."""
+
+    deliveries: tuple[Delivery, ...]
+
+
+class Verdicts(Frozen):
+    """One verdict a delivery, in order."""
+
+    verdicts: tuple[Verdict, ...]
+
+
+class RefereeInput(Frozen):
+    """Which of these plain signals did the server store before the deadline? Numbers count from 1 in this run."""
+
+    numbers: tuple[int, ...]
+    deadline: datetime
+
+
+class Ruling(Frozen):
+    """The numbers that were stored in time."""
+
+    in_time: tuple[int, ...]
+
+
+class ParkRequest(Frozen):
+    """What a run ends with in place of an outcome: wait for this, then run again."""
+
+    kind: Literal["park"] = "park"
+    until: datetime | None = None
+    keys: tuple[SignalKey, ...] = ()
+    checkpoint: Any = None
+    ask: Ask | None = None
+
+
+class RunEnd(RootModel[ParkRequest | ToolOutcome]):
+    """How one run of a tool ended; on the wire it is the park or the outcome itself."""
+
+
+class CleanedUp(Frozen):
+    """What became of a tool's `cancel` hook; `problem` is empty when it succeeded."""
+
+    problem: str = ""
+
+
+class ParkedNote(Frozen):
+    """What a person needs to know of a parked task, at most 2 KiB: lists show it with no worker up (spec §9.2)."""
+
+    since: datetime
+    until: datetime | None = None
+    keys: tuple[str, ...] = Field(default=(), description="`signal/key`, as far as they fit")
+    more_keys: int = Field(default=0, description="how many did not fit")
+    text: str = Field(default="", description="the question")
+    for_whom: str = ""
+    tool: str = ""
+    arguments: str = Field(default="", description="an excerpt, as JSON")
+    digest: str = Field(default="", description="of the arguments")
+
+
+TaskState = Literal["running", "sleeping", "held", "over"]
+
+
+class TaskView(Frozen):
+    """Where a task stands."""
+
+    task_id: str
+    conversation_id: str
+    tool: str
+    arguments: dict[str, Any] = Field(default_factory=dict)
+    state: TaskState
+    held: str = ""
+    since: datetime | None = Field(default=None, description="since when it is parked")
+    until: datetime | None = None
+    keys: tuple[SignalKey, ...] = ()
+    ask: Ask | None = None
+    checkpoint: Any = None
+    wake: str = Field(default="", description="why it runs: `time`, `expired`, `signal name/key`; empty on a first run")
+    intent: int = Field(default=1, description="runs that were begun: the first, and one a wake")
+    receipts: tuple[Receipt, ...] = ()
+
+
+SendAnswer = Answer | Literal["accepted"]
+"""What a sender is told; `accepted`: the server keeps it, and the receipt tells later (spec §3.4)."""
+
+
+class SignalResult(Frozen):
+    """What became of a delivery, as far as its sender can know."""
+
+    answer: SendAnswer
+    reason: str = ""
+    delivery_id: str = Field(default="", description="asks for the receipt, and makes a repeat recognisable")
