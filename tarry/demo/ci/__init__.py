@@ -1,0 +1,1 @@
+"""An agent that mends a flaky test and waits for CI, with the CI service it waits for."""
