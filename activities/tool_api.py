@@ -1,4 +1,4 @@
-"""The `api` of a running tool: publishing, remarks, memos, and the fence around a run that was given up.
+"""The `api` of a running tool: publishing, remarks, memos, signals, and the fence around a run that was given up.
 
 Called from the tool's thread or loop, works on the worker's loop. After the run has ended, and as soon
 as it is known to be stale, every method raises `StaleRun` (spec §4.6).
@@ -9,22 +9,35 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
+from collections.abc import Callable
 from concurrent.futures import Future
 from datetime import datetime, timedelta
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from temporalio import activity
-from temporalio.client import Client, WorkflowHandle, WorkflowUpdateFailedError
+from temporalio.client import Client, WorkflowHandle, WorkflowQueryRejectedError, WorkflowUpdateFailedError
 from temporalio.exceptions import ApplicationError
 from temporalio.service import RPCError, RPCStatusCode
+from tenacity import retry, retry_if_exception_type, stop_after_delay, wait_exponential
 
 from activities.output import Output
-from tarry.api import StaleRun, TaskFull, ToolApi
-from tarry.core.protocol import DUPLICATE, MEMO, STALE, TASK_FULL, AnnounceInput, MemoInput, ToolRunInput
+from signals.box import KeyState
+from signals.parking import Wake
+from signals.tokens import Signal, SignalKey
+from tarry.api import Expired, Received, StaleRun, TaskFull, ToolApi
+from tarry.client.signals import deliver
+from tarry.core.protocol import DUPLICATE, MEMO, STALE, TASK_FULL, AnnounceInput, MemoInput, ToolRunInput, digest
 from tarry.core.results import Diagnostic, plain_json
 from tarry.core.text import canonical_json, clean_text
+from tarry.core.waiting import SIGNAL_STATE, SignalResult
+
+T = TypeVar("T")
+R = TypeVar("R")
 
 MAX_MEMO_BYTES = 64 * 1024
+
+Purpose = Literal["memo", "reconcile", "clean-up"]
+"""What code of the tool runs: its name stands in the ids of memo requests."""
 
 _GIVEN_UP = "this run of the tool has ended or was given up"
 
@@ -35,8 +48,8 @@ _UNANSWERED = "AcceptedUpdateCompletedWorkflow"
 class RunApi(ToolApi):
     """What one run of `input` may use. Make it in the activity, on the worker's loop.
 
-    `purpose` keeps the memo requests of a reconcile hook apart from those of the run: the server
-    answers a repeated request id with the first answer.
+    `purpose` keeps the memo requests of a hook apart from those of the run: the server answers a repeated request
+    id with the first answer.
     """
 
     def __init__(
@@ -45,16 +58,18 @@ class RunApi(ToolApi):
         input: ToolRunInput,
         output: Output,
         stop: threading.Event,
-        purpose: Literal["memo", "reconcile"] = "memo",
+        purpose: Purpose = "memo",
     ) -> None:
         info = activity.info()
+        self._client = client
         self._call = call_of(client, input)
         self._input = input
         self._output = output
         self._stop = stop
         self._request = f"{purpose}-{input.run}-{info.attempt}"
         self._temporal_attempt = info.attempt
-        self._attempt = input.run + info.attempt - (0 if is_after_reset(input) else 1)
+        before = input.run - input.first_run
+        self._attempt = before + info.attempt + (1 if is_after_reset(input) else 0)
         self._started, self._began = info.started_time, time.monotonic()
         self._home = asyncio.get_running_loop()
         self._closed = asyncio.Event()
@@ -83,6 +98,16 @@ class RunApi(ToolApi):
         return self._attempt
 
     @property
+    def wake(self) -> Wake | None:
+        """Why it runs again."""
+        return self._input.wake
+
+    @property
+    def checkpoint(self) -> Any:
+        """What it last parked with."""
+        return self._input.checkpoint
+
+    @property
     def is_cancelled(self) -> bool:
         """Whether the code is to end."""
         return self._stop.is_set()
@@ -96,6 +121,11 @@ class RunApi(ToolApi):
     def now(self) -> datetime:
         """The server's clock at the start of the activity, moved on by this host's steady one."""
         self._check_open()
+        return self.server_now
+
+    @property
+    def server_now(self) -> datetime:
+        """`now`, also after the run has ended."""
         return self._started + timedelta(seconds=time.monotonic() - self._began)
 
     def output(self, text: str) -> None:
@@ -124,6 +154,26 @@ class RunApi(ToolApi):
         """`memo` for a sync tool: blocks its thread."""
         return self._ask_memo(key, value).result()
 
+    async def read_signal(self, token: Signal[T], key: str) -> Received[T] | Expired | None:
+        """What a key holds, asked of the own workflow by query."""
+        return _told(token, await asyncio.wrap_future(self._ask_state(token, key)))
+
+    def read_signal_sync(self, token: Signal[T], key: str) -> Received[T] | Expired | None:
+        """`read_signal` for a sync tool: blocks its thread."""
+        return _told(token, self._ask_state(token, key).result())
+
+    async def signal(
+        self, task_id: str, token: Signal[T], key: str, value: T, *, delivery_id: str | None = None
+    ) -> SignalResult:
+        """Deliver to another task."""
+        return await asyncio.wrap_future(self._send(task_id, token, key, value, delivery_id))
+
+    def signal_sync(
+        self, task_id: str, token: Signal[T], key: str, value: T, *, delivery_id: str | None = None
+    ) -> SignalResult:
+        """`signal` for a sync tool: blocks its thread."""
+        return self._send(task_id, token, key, value, delivery_id).result()
+
     def close(self) -> None:
         """Raise the fence, on the worker's loop: from here on every method raises `StaleRun`."""
         self._closed.set()
@@ -138,7 +188,24 @@ class RunApi(ToolApi):
         with self._lock:
             self._memos += 1
             request = f"{self._request}-{self._memos}"
-        asking = self._request_memo(memo, request)
+        return self._at_home(lambda: start_update(self._call, MEMO, memo, request))
+
+    def _ask_state(self, token: Signal[Any], key: str) -> Future[KeyState]:
+        return self._at_home(lambda: asyncio.create_task(_key_state(self._call, token.key(key))))
+
+    def _send(
+        self, task_id: str, token: Signal[T], key: str, value: T, delivery_id: str | None
+    ) -> Future[SignalResult]:
+        # The same on every rerun, and another for every other key, so that a rerun delivers nothing twice.
+        chosen = delivery_id or digest(canonical_json([self.task_id, task_id, token.name, key]))
+        return self._at_home(
+            lambda: asyncio.create_task(deliver(self._client, task_id, token, key, value, delivery_id=chosen))
+        )
+
+    def _at_home(self, start: Callable[[], asyncio.Task[R]]) -> Future[R]:
+        """Start work on the worker's loop; it is given up when this run is."""
+        self._check_open()
+        asking = self._unless_closed(start)
         try:
             return asyncio.run_coroutine_threadsafe(asking, self._home)
         except RuntimeError:  # the worker's loop is gone under an abandoned thread
@@ -156,17 +223,40 @@ class RunApi(ToolApi):
             raise TaskFull(f"memo {key!r} takes {size} bytes, at most {MAX_MEMO_BYTES} are stored")
         return MemoInput(key=key, value=data, run=self._input.run, attempt=self._temporal_attempt)
 
-    async def _request_memo(self, memo: MemoInput, request: str) -> Any:
-        update = start_update(self._call, MEMO, memo, request)
+    async def _unless_closed(self, start: Callable[[], asyncio.Task[R]]) -> R:
+        work = start()
+        work.add_done_callback(_take_error)
         closed = asyncio.ensure_future(self._closed.wait())
         try:
-            await asyncio.wait({update, closed}, return_when=asyncio.FIRST_COMPLETED)
-            if not update.done():
+            await asyncio.wait({work, closed}, return_when=asyncio.FIRST_COMPLETED)
+            if not work.done():
                 raise StaleRun(_GIVEN_UP)
-            return update.result()
+            return work.result()
         finally:
             closed.cancel()
-            update.cancel()
+            work.cancel()
+
+
+@retry(
+    retry=retry_if_exception_type((RPCError, WorkflowQueryRejectedError)),
+    stop=stop_after_delay(60),
+    wait=wait_exponential(multiplier=0.1, max=2),
+    reraise=True,
+)
+async def _key_state(call: WorkflowHandle[Any, Any], key: SignalKey) -> KeyState:
+    try:
+        state: KeyState = await call.query(SIGNAL_STATE, key, result_type=KeyState, rpc_timeout=timedelta(seconds=3))
+    except RPCError as error:
+        if error.status == RPCStatusCode.NOT_FOUND:
+            raise StaleRun(_GIVEN_UP) from error
+        raise
+    return state
+
+
+def _told(token: Signal[T], state: KeyState) -> Received[T] | Expired | None:
+    if state.stored is not None:
+        return Received(token.read(state.stored.value, state.stored.version), state.stored.at)
+    return Expired() if state.expired else None
 
 
 def call_of(client: Client, input: ToolRunInput) -> WorkflowHandle[Any, Any]:

@@ -8,8 +8,9 @@ from __future__ import annotations
 import asyncio
 import inspect
 import threading
-from collections.abc import Callable
-from datetime import timedelta
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
 from typing import Any
 
 from pydantic import BaseModel
@@ -21,7 +22,10 @@ from temporalio.service import RPCError
 from activities.outcomes import Outcomes
 from activities.output import Output
 from activities.runner import Ended, StopReason, ToolThread, stop_reason
-from activities.tool_api import RunApi, call_of, is_after_reset, start_update
+from activities.tool_api import Purpose, RunApi, call_of, is_after_reset, start_update
+from signals.box import Box
+from signals.parking import InvalidPark, Sleep, park
+from signals.tokens import Signal
 from tarry.api import StaleRun
 from tarry.core import results
 from tarry.core.arguments import BadArguments, parameters_text, validate
@@ -38,13 +42,14 @@ from tarry.core.protocol import (
 )
 from tarry.core.results import Diagnostic
 from tarry.core.text import bound_text
-from tarry.tools import API_PARAMETER, Reconcile, RetryTool, Tool
+from tarry.core.waiting import ParkRequest
+from tarry.tools import API_PARAMETER, RetryTool, Tool
 
 MAX_ATTEMPTS = 6
 """Runs of a tool that asks to be run again, the first included."""
 
-RECONCILE_SECONDS = 20.0
-"""How long a reconcile hook may take to answer."""
+HOOK_SECONDS = 20.0
+"""How long a reconcile or a cancel hook may take."""
 
 
 class Stopped(Exception):
@@ -59,27 +64,29 @@ class TimedOut(Exception):
     """The code ran too long; it was stopped or abandoned."""
 
 
+@dataclass(frozen=True)
+class Host:
+    """What every run on this worker shares. `grace` is how long code has to end once it is stopped."""
+
+    client: Client
+    signals: Mapping[str, Signal[Any]]
+    outcomes: Outcomes
+    grace: timedelta
+
+
 class ToolRun:
     """An attempt at `input` with the tool as this worker declares it.
 
-    `touch` is called on the worker's loop when `progress` has changed; `grace` is how long code has to
-    end once it is stopped.
+    `touch` is called on the worker's loop when `progress` has changed.
     """
 
-    def __init__(
-        self,
-        tool: Tool,
-        input: ToolRunInput,
-        client: Client,
-        outcomes: Outcomes,
-        grace: timedelta,
-        touch: Callable[[], None],
-    ) -> None:
+    def __init__(self, tool: Tool, input: ToolRunInput, host: Host, touch: Callable[[], None]) -> None:
         self._tool = tool
         self._input = input
-        self._client = client
-        self._outcomes = outcomes
-        self._grace = grace.total_seconds()
+        self._host = host
+        self._client = host.client
+        self._outcomes = host.outcomes
+        self._grace = host.grace.total_seconds()
         self._attempt = activity.info().attempt
         self._output = Output(touch)
         self._diagnostics: tuple[Diagnostic, ...] = ()
@@ -89,8 +96,8 @@ class ToolRun:
         """What a heartbeat carries."""
         return self._output.progress
 
-    async def execute(self) -> ToolOutcome:
-        """Run the tool, unless it may not run again or says that it happened already.
+    async def execute(self) -> ToolOutcome | ParkRequest:
+        """Run the tool, unless it may not run again or says that it happened already; its result, or its park.
 
         Raises:
             Stopped: by the platform; `stopped` says what that means.
@@ -155,7 +162,7 @@ class ToolRun:
         if self._attempt > 1 or is_after_reset(self._input):
             return True
         # An unsafe call is scheduled again only after a worker that had not run it (spec §1.4).
-        return self._input.run > 1 and self._input.call.replay == "safe"
+        return self._input.run > self._input.first_run and self._input.call.replay == "safe"
 
     @property
     def _may_rerun(self) -> bool:
@@ -189,17 +196,42 @@ class ToolRun:
             announcing.cancel()
             raise Stopped(stop_reason()) from None
 
+    async def clean_up(self) -> str:
+        """Run the cancel hook; why it failed, or nothing.
+
+        Raises:
+            Stopped: by the platform.
+        """
+        hook = self._tool.cancel
+        try:
+            arguments = self._arguments()
+        except BadArguments as error:
+            return f"the arguments no longer fit: {error.text}"
+        assert hook is not None
+        try:
+            ended = await self._hooked(hook, arguments, Output(lambda: None), "clean-up")
+        except TimedOut:
+            return f"the hook gave no answer in {HOOK_SECONDS:g} s"
+        if ended.error is None:
+            return ""
+        activity.logger.warning("The cancel hook of %s failed", self._tool.name, exc_info=ended.error)
+        return bound_text(f"{type(ended.error).__name__}: {ended.error}", max_bytes=1024).text
+
+    async def _hooked(self, hook: Callable[..., Any], arguments: BaseModel, output: Output, purpose: Purpose) -> Ended:
+        stop = threading.Event()
+        api = RunApi(self._client, self._input, output, stop, purpose=purpose)
+        offered = self._tool.call_arguments(arguments) | {API_PARAMETER: api}
+        limit = min(HOOK_SECONDS, self._input.call.timeout)
+        return await self._isolated(lambda: hook(**_accepted(hook, offered)), api, stop, limit)
+
     async def _ask(self, arguments: BaseModel, output: Output) -> ToolOutcome | None:
         hook = self._tool.reconcile
         if hook is None:
             return None
-        stop = threading.Event()
-        api = RunApi(self._client, self._input, output, stop, purpose="reconcile")
-        offered = self._tool.call_arguments(arguments) | {API_PARAMETER: api}
-        limit = min(RECONCILE_SECONDS, self._input.call.timeout)
         try:
-            ended = await self._isolated(lambda: hook(**_accepted(hook, offered)), api, stop, limit)
+            ended = await self._hooked(hook, arguments, output, "reconcile")
         except TimedOut:
+            limit = min(HOOK_SECONDS, self._input.call.timeout)
             activity.logger.warning("The reconcile hook of %s gave no answer in %g s", self._tool.name, limit)
             return None
         if ended.error is not None:
@@ -207,9 +239,9 @@ class ToolRun:
             return None
         if ended.value is None:
             return None
-        return await self._outcomes.of_value(self._tool.name, ended.value, output, api.diagnostics)
+        return await self._outcomes.of_value(self._tool.name, ended.value, output, self._diagnostics)
 
-    async def _run(self, arguments: BaseModel) -> ToolOutcome:
+    async def _run(self, arguments: BaseModel) -> ToolOutcome | ParkRequest:
         tool, stop = self._tool, threading.Event()
         api = RunApi(self._client, self._input, self._output, stop)
         values = tool.call_arguments(arguments) | ({API_PARAMETER: api} if tool.takes_api else {})
@@ -220,7 +252,19 @@ class ToolRun:
             return results.timed_out(tool.name, timeout, self._output.tail, self._diagnostics)
         if ended.error is not None:
             return self._failed(ended.error)
+        if isinstance(ended.value, Sleep):
+            return self._parked(ended.value, api.server_now)
         return await self._outcomes.of_value(tool.name, ended.value, self._output, self._diagnostics)
+
+    def _parked(self, sleep: Sleep, now: datetime) -> ToolOutcome | ParkRequest:
+        """What can be checked without knowing what the call holds; the call itself checks the rest."""
+        try:
+            found = park(sleep, Box(), now)
+            if unknown := next((key for key in found.keys if key.signal not in self._host.signals), None):
+                raise InvalidPark(f"no signal is named {unknown.signal!r}; declare it in the extension's signals")
+        except InvalidPark as error:
+            return results.invalid_park(self._tool.name, str(error), self._output.tail, self._diagnostics)
+        return ParkRequest(kind="park", until=found.until, keys=found.keys, checkpoint=found.checkpoint, ask=found.ask)
 
     def _failed(self, error: BaseException) -> ToolOutcome:
         if isinstance(error, RetryTool) and self._may_rerun and self._attempt < _max_attempts():
@@ -265,7 +309,7 @@ def published_before() -> str:
     return Progress.model_validate(details[0]).text if details else ""
 
 
-def _accepted(hook: Reconcile, offered: dict[str, Any]) -> dict[str, Any]:
+def _accepted(hook: Callable[..., Any], offered: dict[str, Any]) -> dict[str, Any]:
     """Those of `offered` that `hook` declares; a hook need not repeat every parameter of its tool."""
     parameters = inspect.signature(hook).parameters.values()
     if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):

@@ -1,4 +1,4 @@
-"""`tarry.tool-run` and `tarry.reconcile`: the activities that run a tool's code.
+"""`tarry.tool-run`, `tarry.reconcile` and `tarry.clean-up`: the activities that run a tool's code.
 
 Raising is no activity retry: every end of a tool is an outcome that the model can read. The errors
 that leave here are addressed to the call: the worker stops, or the tool asks to be run again.
@@ -18,7 +18,7 @@ from activities.heartbeat import Heartbeat
 from activities.outcomes import Outcomes
 from activities.runner import undisturbed
 from activities.tool_api import is_after_reset
-from activities.tool_run import Stopped, ToolRun, published_before
+from activities.tool_run import Host, Stopped, ToolRun, published_before
 from tarry.app import Registry
 from tarry.core import results
 from tarry.core.protocol import (
@@ -30,6 +30,7 @@ from tarry.core.protocol import (
     ToolOutcome,
     ToolRunInput,
 )
+from tarry.core.waiting import CLEAN_UP, CleanedUp, ParkRequest
 from tarry.store import BlobStore
 from tarry.tools import Tool
 
@@ -42,13 +43,12 @@ class ToolActivities:
 
     def __init__(self, registry: Registry, client: Client, blobs: BlobStore, grace: timedelta = STOP_GRACE) -> None:
         self._tools = registry.tools
-        self._client = client
         self._outcomes = Outcomes(client, blobs)
-        self._grace = grace
+        self._host = Host(client, registry.signals, self._outcomes, grace)
 
     @activity.defn(name=TOOL_RUN)
-    async def run(self, input: ToolRunInput) -> ToolOutcome:
-        """Run a tool once and say how it ended; a tool this worker lacks is `not_here`, nothing run (spec §1.4).
+    async def run(self, input: ToolRunInput) -> ToolOutcome | ParkRequest:
+        """Run a tool once and say how it ended, or what it waits for; a tool this worker lacks is `not_here`.
 
         Raises:
             ApplicationError: with `Progress`, of type WORKER_SHUTDOWN when the worker was shut down, GIVEN_BACK when
@@ -63,10 +63,12 @@ class ToolActivities:
         with _our_errors_are_final(run):
             async with heartbeat:
                 try:
-                    outcome = await run.execute()
+                    end = await run.execute()
                 except Stopped as stop:
-                    outcome = run.stopped(stop.reason)
-                return await undisturbed(self._outcomes.deliverable(outcome))
+                    end = run.stopped(stop.reason)
+                if isinstance(end, ParkRequest):
+                    return end
+                return await undisturbed(self._outcomes.deliverable(end))
 
     @activity.defn(name=RECONCILE)
     async def reconcile(self, input: ToolRunInput) -> Reconciliation:
@@ -91,12 +93,32 @@ class ToolActivities:
                     outcome = await undisturbed(self._outcomes.deliverable(outcome))
                 return Reconciliation(outcome=outcome)
 
+    @activity.defn(name=CLEAN_UP)
+    async def clean_up(self, input: ToolRunInput) -> CleanedUp:
+        """Run a tool's cancel hook to its end (spec §4.8).
+
+        Raises:
+            ApplicationError: retryable: the hook raised or took too long, or this worker lacks the tool.
+        """
+        tool = self._tools.get(input.call.tool)
+        if tool is None or tool.cancel is None:
+            raise ApplicationError(f"this worker has no cancel hook of tool {input.call.tool}")
+        run, heartbeat = self._prepare(tool, input)
+        async with heartbeat:
+            try:
+                problem = await run.clean_up()
+            except Stopped:
+                raise ApplicationError("the hook was stopped with its worker") from None
+        if problem:
+            raise ApplicationError(problem)
+        return CleanedUp()
+
     def _prepare(self, tool: Tool, input: ToolRunInput) -> tuple[ToolRun, Heartbeat]:
         def progress() -> Progress:
             return run.progress
 
         heartbeat = Heartbeat(progress)
-        run = ToolRun(tool, input, self._client, self._outcomes, self._grace, heartbeat.touch)
+        run = ToolRun(tool, input, self._host, heartbeat.touch)
         return run, heartbeat
 
 

@@ -85,6 +85,9 @@ class Wake(BaseModel):
     signal: str = ""
     key: str = ""
 
+    def __str__(self) -> str:
+        return f"signal {self.signal}/{self.key}" if self.reason == "signal" else self.reason
+
 
 def park(sleep: Sleep, box: Box, now: datetime) -> Park:
     """Fix the deadline of a sleep and check that it can be woken, once (spec §3.8, §3.9).

@@ -9,3 +9,5 @@ from tarry.core import attributes
 STATE = SearchAttributeKey.for_keyword(attributes.STATE.name)
 CONVERSATION = SearchAttributeKey.for_keyword(attributes.CONVERSATION.name)
 TOOL = SearchAttributeKey.for_keyword(attributes.TOOL.name)
+WAITING_FOR = SearchAttributeKey.for_keyword_list(attributes.WAITING_FOR.name)
+DEADLINE = SearchAttributeKey.for_datetime(attributes.DEADLINE.name)

@@ -6,9 +6,12 @@ learns of the registry through activities (spec §1.4).
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping
 from typing import Any
 
+from signals import tokens
+from signals.box import Delivery
 from signals.tokens import Signal
 
 _SIGNALS: dict[str, Mapping[str, Signal[Any]]] = {}
@@ -22,3 +25,22 @@ def serve(task_queue: str, signals: Mapping[str, Signal[Any]]) -> None:
 def signals_of(task_queue: str) -> Mapping[str, Signal[Any]] | None:
     """The signals of the worker on this queue; None when this process has none there."""
     return _SIGNALS.get(task_queue)
+
+
+JUDGING_SECONDS = 0.5
+"""How long a validator of the application may take here: a workflow's thread may not be held for two."""
+
+
+def judge(task_queue: str, delivery: Delivery) -> str | None:
+    """Why the registry refuses a delivery; None when it does not, or cannot be asked here."""
+    signals = signals_of(task_queue)
+    if signals is None:
+        return None
+    found: list[str | None] = []
+    thread = threading.Thread(
+        target=lambda: found.append(tokens.judge(signals, delivery.signal, delivery.value, delivery.version)),
+        daemon=True,
+    )
+    thread.start()
+    thread.join(JUDGING_SECONDS)
+    return found[0] if found else None

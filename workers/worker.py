@@ -22,9 +22,12 @@ from temporalio.worker import Worker
 from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxRestrictions
 
 from activities.adopt import AdoptActivities
+from activities.expectation import ExpectationActivities
 from activities.keeping import KeepingActivities
 from activities.model import ModelActivities
 from activities.tools import ToolActivities
+from activities.waiting import WaitingActivities
+from tarry import serving
 from tarry.app import App
 from tarry.connect import ConnectError, check_search_attributes, connect
 from tarry.entries import EntryCache, EntryReader
@@ -32,10 +35,11 @@ from tarry.settings import Settings, SettingsError, load_settings
 from tarry.store import BlobStore, StoreError
 from workers.load import LoadError, load_app
 from workflows.conversation import Conversation
+from workflows.expectation import Expectation
 from workflows.generation import Generation
 from workflows.tool_call import ToolCall
 
-WORKFLOWS = [Conversation, Generation, ToolCall]
+WORKFLOWS = [Conversation, Expectation, Generation, ToolCall]
 
 PASSED_THROUGH = ("signals", "tarry", "workflows", "pydantic", "pydantic_core", "httpx", "httpx2", "openai")
 """Modules that every workflow instance shares: importing them anew for each cost about a quarter of a worker's CPU.
@@ -59,8 +63,11 @@ def build_worker(client: Client, app: App, settings: Settings) -> Worker:
     grace = timedelta(seconds=settings.shutdown_grace)
     models = ModelActivities(app, reader)
     tools = ToolActivities(app.registry, client, blobs)
+    waiting = WaitingActivities(app.registry, client)
     keeping = KeepingActivities(client, blobs, reader)
     adopting = AdoptActivities(client)
+    expecting = ExpectationActivities(client)
+    serving.serve(settings.task_queue, app.registry.signals)
     return Worker(
         client,
         task_queue=settings.task_queue,
@@ -69,11 +76,15 @@ def build_worker(client: Client, app: App, settings: Settings) -> Worker:
             models.request,
             tools.run,
             tools.reconcile,
+            tools.clean_up,
+            waiting.judge,
+            waiting.referee,
             keeping.seal,
             keeping.archive,
             keeping.find_submission,
             keeping.salvage,
             adopting.adopt,
+            expecting.forward,
         ],
         workflow_runner=SandboxedWorkflowRunner(
             restrictions=SandboxRestrictions.default.with_passthrough_modules(*PASSED_THROUGH)

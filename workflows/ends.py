@@ -44,6 +44,14 @@ def published(error: ActivityError) -> str:
     return f"[{progress.offset} characters earlier]{progress.text}" if progress.offset else progress.text
 
 
+def cleanup_problem(error: ActivityError) -> str:
+    """Why a cancel hook is not known to have cleaned up."""
+    if isinstance(error.cause, TimeoutError):
+        last = f"; before: {error.cause.cause}" if error.cause.cause else ""
+        return f"Its cancel hook had no success in time{last}."
+    return f"Its cancel hook failed: {error.cause or error}"
+
+
 def read(result: RawValue, as_type: type[M]) -> M | None:
     """The result of an activity, or None when it is not what it should be.
 

@@ -34,6 +34,22 @@ LOOKUP: LocalActivityConfig = {
 }
 """A quick look; a local activity that goes on failing would write an event every few seconds."""
 
+JUDGE: ActivityConfig = {
+    "start_to_close_timeout": timedelta(seconds=30),
+    "retry_policy": RetryPolicy(initial_interval=timedelta(seconds=1), maximum_attempts=5),
+    "summary": "judge deliveries",
+}
+"""For what could not be judged quickly; bounded, since a validator of the application may never end."""
+
+REFEREE: ActivityConfig = {
+    "start_to_close_timeout": timedelta(seconds=60),
+    "retry_policy": RetryPolicy(initial_interval=timedelta(seconds=1), maximum_interval=timedelta(seconds=30)),
+    "summary": "which came first, the signal or the deadline?",
+}
+
+CLEANUP_SECONDS = 26.0
+"""How long a stopped task may take to clean up; then its result says that the cleanup is unknown (spec §7.4)."""
+
 SALVAGE: ActivityConfig = {
     "start_to_close_timeout": timedelta(minutes=2),
     "retry_policy": RetryPolicy(maximum_attempts=5),
@@ -80,6 +96,17 @@ def reconcile(call: ResolvedCall, settings: RunSettings) -> ActivityConfig:
         "heartbeat_timeout": timedelta(seconds=settings.heartbeat_timeout),
         "retry_policy": RetryPolicy(initial_interval=RETRY_PAUSE, maximum_attempts=settings.restart_limit + 1),
         "summary": f"did it happen? {summary(call)}",
+    }
+
+
+def clean_up(call: ResolvedCall, settings: RunSettings) -> ActivityConfig:
+    """Cleaning up is idempotent, so it is tried again, until the Stop's time is over."""
+    return {
+        "schedule_to_close_timeout": timedelta(seconds=CLEANUP_SECONDS),
+        "heartbeat_timeout": timedelta(seconds=settings.heartbeat_timeout),
+        "retry_policy": RetryPolicy(initial_interval=RETRY_PAUSE, maximum_interval=timedelta(seconds=5)),
+        "cancellation_type": ActivityCancellationType.ABANDON,
+        "summary": f"clean up {summary(call)}",
     }
 
 

@@ -26,11 +26,11 @@ from tarry.core.protocol import (
     Adopted,
     AdoptInput,
     ResolvedCall,
-    ToolCallInput,
     ToolOutcome,
     digest,
 )
 from tarry.core.run import GenerationInput
+from tarry.core.task import ToolCallInput
 from tarry.core.text import canonical_json
 from tarry.core.transcript import Draft, result_draft
 from workflows import options

@@ -23,10 +23,11 @@ STATE = Attribute("TarryState", "Keyword")
 CONVERSATION = Attribute("TarryConversation", "Keyword")
 TOOL = Attribute("TarryTool", "Keyword")
 
-# Nothing sets these yet: parked work and subagents will. They are registered from the start, since a workflow that
-# sets one which its namespace does not know is stuck.
 WAITING_FOR = Attribute("TarryWaitingFor", "KeywordList")
 DEADLINE = Attribute("TarryDeadline", "Datetime")
+
+# Nothing sets this yet: subagents will. It is registered from the start, since a workflow that sets one which its
+# namespace does not know is stuck.
 PATH = Attribute("TarryPath", "Keyword")
 
 ATTRIBUTES = (STATE, CONVERSATION, TOOL, WAITING_FOR, DEADLINE, PATH)

@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 from pydantic import Field, RootModel
 
+from signals.parking import Wake
 from tarry.core.messages import AssistantMessage, Frozen, Usage
 from tarry.core.transcript import Entry, PageRef, Position, ToolFacts
 
@@ -214,6 +215,7 @@ class ResolvedCall(Frozen):
     replay: Literal["unsafe", "safe"] = "unsafe"
     sequential: bool = False
     reconciles: bool = False
+    cancels: bool = False
     timeout: float = 3600.0
 
 
@@ -242,15 +244,6 @@ class ModelAnswer(RootModel[ModelTurn | ModelFailure]):
     """What a model request brought; on the wire it is the turn or the failure itself."""
 
 
-class ToolCallInput(Frozen):
-    """One call to run, with the settings its run is pinned to."""
-
-    conversation_id: str
-    generation_id: str
-    call: ResolvedCall
-    settings: RunSettings
-
-
 class ToolRunInput(Frozen):
     """The intent: what is about to run, in history before it runs (spec §4.1).
 
@@ -264,6 +257,9 @@ class ToolRunInput(Frozen):
     idempotency_key: str
     heartbeat_timeout: float
     published: str = Field(default="", description="by runs of an earlier scheduling that were cut off")
+    first_run: int = Field(default=1, description="the number of the first run of this intent")
+    wake: Wake | None = Field(default=None, description="why it runs again; None: it has not parked")
+    checkpoint: Any = None
     first_run_id: str = Field(
         default="",
         description="of the call's first workflow run; another run's intent is a rerun after a reset. Empty: not told",
@@ -281,6 +277,7 @@ OutcomeCode = Literal[
     "aborted",
     "timeout",
     "unencodable_result",
+    "invalid_park",
     "not_here",
     "lost",
 ]

@@ -49,6 +49,11 @@ class DeclaredTool(Protocol):
         """What can tell whether a cut-off run took effect, if anything can."""
         ...
 
+    @property
+    def cancel(self) -> object | None:
+        """What cleans up after a call that has parked, if anything does."""
+        ...
+
 
 def resolve_calls(message: AssistantMessage, tools: Mapping[str, DeclaredTool]) -> tuple[ResolvedCall, ...]:
     """Resolve every call of `message`, in order. None is left out: what cannot run carries its error.
@@ -80,6 +85,7 @@ def _resolve(
         replay=tool.replay,
         sequential=tool.sequential,
         reconciles=tool.reconcile is not None,
+        cancels=tool.cancel is not None,
         timeout=tool.timeout.total_seconds(),
     )
 

@@ -88,18 +88,39 @@ def outcome_from(
     return _outcome("", content, remarks, is_error=is_error, details=kept, full_output=full_output)
 
 
-def interrupted(tool: str, output: str = "") -> ToolOutcome:
+def interrupted(tool: str, output: str = "", *, cleanup: str = "") -> ToolOutcome:
     """Its worker was lost and it may not run again. `output` is what it had published."""
     text = f"Tool {_name(tool)} was interrupted and may have partially run. Find out what it did before repeating it."
-    return _failure("interrupted", text, output)
+    return _failure("interrupted", text, output, _cleanup(cleanup))
 
 
 def aborted(
-    tool: str, output: str = "", *, started: bool = True, diagnostics: Sequence[Diagnostic] = ()
+    tool: str,
+    output: str = "",
+    *,
+    started: bool = True,
+    waited: bool = False,
+    cleanup: str = "",
+    diagnostics: Sequence[Diagnostic] = (),
 ) -> ToolOutcome:
-    """Somebody stopped it, or the run it belongs to."""
+    """Somebody stopped it, or the run it belongs to. `waited`: it was parked; `cleanup`: why its hook failed."""
     how = "while it ran; what it did until then stays done" if started else "before it was started"
-    return _failure("aborted", f"Tool {_name(tool)} was aborted on request {how}.", output, diagnostics)
+    how = "while it was waiting" if waited else how
+    remarks = (*diagnostics, *_cleanup(cleanup))
+    return _failure("aborted", f"Tool {_name(tool)} was aborted on request {how}.", output, remarks)
+
+
+def _cleanup(problem: str) -> tuple[Diagnostic, ...]:
+    if not problem:
+        return ()
+    text = f"Cleanup unknown: what it started outside may still be going on. {problem}"
+    return (Diagnostic(severity="warn", message=text, code="cleanup_unknown"),)
+
+
+def invalid_park(tool: str, problem: str, output: str = "", diagnostics: Sequence[Diagnostic] = ()) -> ToolOutcome:
+    """It asked to wait for something that could never wake it (spec §3.8, §3.9)."""
+    text = f"Tool {_name(tool)} asked to wait, but cannot: {problem}"
+    return _failure("invalid_park", text, output, diagnostics)
 
 
 def timed_out(tool: str, seconds: float, output: str = "", diagnostics: Sequence[Diagnostic] = ()) -> ToolOutcome:
@@ -121,9 +142,13 @@ def unencodable(tool: str, problem: str, diagnostics: Sequence[Diagnostic] = ())
     return _failure("unencodable_result", text, diagnostics=diagnostics)
 
 
-def unavailable(tool: str) -> ToolOutcome:
-    """No worker has the tool any more; nothing was run."""
-    return _failure("tool_unavailable", f"Tool {_name(tool)} is not available: no worker has it. It was not run.")
+def unavailable(tool: str, parked_with: Any = None, *, has_parked: bool = False) -> ToolOutcome:
+    """No worker has the tool any more. One that has parked may have left work outside: its checkpoint says which."""
+    text = f"Tool {_name(tool)} is not available: no worker has it."
+    if not has_parked:
+        return _failure("tool_unavailable", f"{text} It was not run.")
+    kept = bound_text(_dump(clean_json(parked_with)), max_bytes=MAX_DIAGNOSTIC_BYTES).text
+    return _failure("tool_unavailable", f"{text} It had begun and was waiting; nothing was cleaned up. It kept: {kept}")
 
 
 def not_here(tool: str, published: str | None = None) -> ToolOutcome:

@@ -72,7 +72,7 @@ class Ruling(Frozen):
 class ParkRequest(Frozen):
     """What a run ends with in place of an outcome: wait for this, then run again."""
 
-    kind: Literal["park"] = "park"
+    kind: Literal["park"]
     until: datetime | None = None
     keys: tuple[SignalKey, ...] = ()
     checkpoint: Any = None

@@ -17,7 +17,7 @@ async def test_tool_this_worker_lacks_is_not_here(bench: Bench) -> None:
     def known() -> str:
         raise AssertionError("ran")
 
-    outcome = await bench.environment.run(bench.activities(known).run, intent(known, tool="unknown"))
+    outcome = await bench.run(known, tool="unknown")
 
     assert (outcome.code, outcome.facts.details) == ("not_here", None)
 
@@ -28,7 +28,7 @@ async def test_worker_that_lacks_a_tool_tells_that_an_earlier_attempt_had_begun(
         raise AssertionError("ran")
 
     bench.informed(attempt=2, heartbeat_details=[{"text": "half"}])
-    outcome = await bench.environment.run(bench.activities(known).run, intent(known, tool="unknown"))
+    outcome = await bench.run(known, tool="unknown")
 
     assert (outcome.code, outcome.facts.details) == ("not_here", "half")
 
@@ -39,7 +39,7 @@ async def test_worker_that_lacks_a_tool_after_a_reset_cannot_say_that_it_never_r
         raise AssertionError("ran")
 
     bench.informed(workflow_run_id=RUN_AFTER_RESET)
-    outcome = await bench.environment.run(bench.activities(known).run, intent(known, tool="unknown"))
+    outcome = await bench.run(known, tool="unknown")
 
     assert (outcome.code, outcome.facts.details) == ("not_here", "")
 

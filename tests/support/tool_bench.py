@@ -17,6 +17,7 @@ from activities.tools import ToolActivities
 from tarry.app import Extension, Registry
 from tarry.connect import data_converter
 from tarry.core.protocol import Progress, Reconciliation, ResolvedCall, ToolOutcome, ToolRunInput
+from tarry.core.waiting import ParkRequest
 from tarry.store import BlobStore
 from tarry.tools import Tool
 
@@ -55,6 +56,12 @@ class Bench:
 
     async def run(self, used: Tool, run: int = 1, **call: Any) -> ToolOutcome:
         """Run a tool; `call` overrides what was resolved of it."""
+        end = await self.ends(used, run, **call)
+        assert isinstance(end, ToolOutcome)
+        return end
+
+    async def ends(self, used: Tool, run: int = 1, **call: Any) -> ToolOutcome | ParkRequest:
+        """Run a tool that may ask to wait."""
         return await self.environment.run(self.activities(used).run, intent(used, run, **call))
 
     async def reconcile(self, used: Tool, **call: Any) -> Reconciliation:

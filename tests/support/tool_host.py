@@ -12,7 +12,8 @@ from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 
 from activities.tools import ToolActivities
 from tarry.app import Extension, Registry
-from tarry.core.protocol import TOOL_CALL, RunSettings, ToolCallInput, ToolOutcome
+from tarry.core.protocol import TOOL_CALL, RunSettings, ToolOutcome
+from tarry.core.task import ToolCallInput
 from tarry.store import BlobStore
 from tarry.tools import Tool
 from tests.support.tool_bench import resolved

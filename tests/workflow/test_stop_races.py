@@ -27,11 +27,11 @@ from tarry.core.protocol import (
     ResolvedCall,
     RunResult,
     RunSettings,
-    ToolCallInput,
     ToolOutcome,
     ToolRunInput,
 )
 from tarry.core.run import GenerationInput
+from tarry.core.task import ToolCallInput
 from tarry.core.transcript import Position
 from tarry.embedded import EmbeddedServer
 from tests.support.waiting import eventually

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tarry.api import TaskFull, ToolApi
-from tarry.core import tool_call
+from tarry.core import task
 from tarry.core.resolve import MAX_CALLS
 from tarry.embedded import EmbeddedServer
 from tarry.models import ModelRequest
@@ -218,7 +218,7 @@ async def test_tool_that_a_deploy_took_away_is_unavailable_or_interrupted_if_it_
     server: EmbeddedServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Half a minute by itself; the pause is a timer, and no timer is shorter than a second.
-    monkeypatch.setattr(tool_call, "NOT_HERE_PAUSE", 1.0)
+    monkeypatch.setattr(task, "NOT_HERE_PAUSE", 1.0)
     first, ledger = HeldTool(sequential=True), Counter[str]()
 
     @tool

@@ -1,0 +1,313 @@
+"""What every task has in common, whether a tool call or a durable task of an application: the loop around its machine.
+
+It runs, parks, wakes, cleans up and takes what the world delivers; its end is a result, also after a Stop. A
+parked task continues as new when its history grows long, when nothing of it is open (spec §3.11).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any, NoReturn
+
+from temporalio import workflow
+from temporalio.common import RawValue
+from temporalio.exceptions import ActivityError, ApplicationError
+from temporalio.workflow import ActivityHandle
+
+from signals.box import Box, BoxFull, Delivery, KeyState, Receipt
+from signals.parking import InvalidPark, Park, Sleep
+from signals.parking import park as parked
+from signals.tokens import SignalKey
+from tarry.core import task as machine
+from tarry.core.protocol import (
+    ABORT,
+    ANNOUNCE,
+    DUPLICATE,
+    MEMO,
+    NOT_HELD,
+    RETRY,
+    STALE,
+    TASK_FULL,
+    AnnounceInput,
+    MemoInput,
+    Reconciliation,
+    ResolvedCall,
+    RunSettings,
+    ToolOutcome,
+)
+from tarry.core.waiting import (
+    DELIVER,
+    RECEIPTS,
+    SIGNAL_STATE,
+    TASK,
+    CleanedUp,
+    ParkedNote,
+    ParkRequest,
+    RunEnd,
+    TaskState,
+    TaskView,
+)
+from workflows import ends, patches
+from workflows.port import MAX_UPDATES, Port
+from workflows.resting import Rest, show_details, show_parked, show_running
+from workflows.supervise import Holder, StopSwitch, supervise
+
+
+class Durable(ABC):
+    """One task: a workflow derives from it and says what a run, a clean-up and an outcome of its kind are."""
+
+    def __init__(self, carry: machine.Carry | None, policy: ResolvedCall, settings: RunSettings) -> None:
+        self._state = carry.state if carry else machine.State()
+        self._box = carry.box if carry else Box()
+        self._started: datetime = carry.started if carry else workflow.info().workflow_start_time
+        self._shown = self._state.park
+        self._policy = policy
+        self._settings = settings
+        self._stop = StopSwitch()
+        self._holder = Holder(self._stop)
+        self._port = Port(self._box, self._state, self._stop)
+
+    @abstractmethod
+    def _start_run(self) -> ActivityHandle[RawValue]: ...
+
+    @abstractmethod
+    def _start_reconcile(self) -> ActivityHandle[RawValue]: ...
+
+    @abstractmethod
+    def _start_clean_up(self) -> ActivityHandle[RawValue]: ...
+
+    @abstractmethod
+    def _lost(self) -> ToolOutcome: ...
+
+    @abstractmethod
+    def _failed(self, error: BaseException) -> ToolOutcome: ...
+
+    @abstractmethod
+    def _unparkable(self, problem: str) -> ToolOutcome: ...
+
+    @abstractmethod
+    def _note(self, park: Park) -> ParkedNote: ...
+
+    @abstractmethod
+    def _view(self) -> TaskView: ...
+
+    async def drive(self) -> machine.End | None:
+        """Run to the end; None when the workflow should continue as new."""
+        self._serving = asyncio.ensure_future(self._port.serve())
+        end = await supervise(self._body(), self._stop.set)
+        # A Stop, or a delivery, in the very task that turns over.
+        while end is None and (self._stop.is_set or not self._port.is_quiet):
+            end = await supervise(self._body(), self._stop.set)
+        return end
+
+    def carried(self) -> machine.Carry:
+        """What the next run begins with."""
+        return machine.Carry(state=self._state, box=self._box, started=self._started)
+
+    def turn_over(self, input: Any) -> NoReturn:
+        """Continue as new with `input`; lists go on showing what they show."""
+        memo = dict(workflow.memo())
+        workflow.continue_as_new(input, memo=memo, search_attributes=workflow.info().typed_search_attributes)
+
+    async def _body(self) -> machine.End | None:
+        command: machine.Command = machine.Rest(self._state.park) if self._state.park else machine.Execute()
+        while True:
+            match command:
+                case machine.Execute():
+                    event: machine.Event = await self._execute(command.pause)
+                case machine.Reconcile():
+                    event = await self._reconcile(command.output)
+                case machine.Hold():
+                    released = await self._holder.hold(command.why)
+                    event = machine.Released() if released else machine.Aborted()
+                case machine.Rest():
+                    ended = await self._rest(command.park)
+                    if ended is None:
+                        return None
+                    event = ended
+                case machine.CleanUp():
+                    return await self._finished(await self._clean_up(command))
+                case _:
+                    return await self._finished(command)
+            command = machine.advance(self._state, event, self._policy)
+
+    async def _finished(self, end: machine.End) -> machine.End:
+        """Everything that was delivered gets its receipt before the end."""
+        self._port.close()
+        await workflow.wait_condition(lambda: self._port.is_quiet)
+        return end
+
+    async def _execute(self, pause: float) -> machine.Event:
+        if pause:
+            await self._stop.pause(pause, "no worker has the tool; looking again")
+        if self._stop.is_set:
+            return machine.Aborted()
+        try:
+            result = await self._stop.watch(self._start_run())
+        except ActivityError as error:
+            return self._ended(error)
+        end = ends.read(result, RunEnd)
+        if end is None:
+            return machine.Ran(self._lost())
+        return self._parked(end.root) if isinstance(end.root, ParkRequest) else machine.Ran(end.root)
+
+    def _parked(self, wanted: ParkRequest) -> machine.Event:
+        sleep = Sleep(checkpoint=wanted.checkpoint, until=wanted.until, signals=wanted.keys, ask=wanted.ask)
+        try:
+            park = parked(sleep, self._box, workflow.now())
+        except InvalidPark as error:
+            return machine.Ran(self._unparkable(str(error)))
+        return machine.Aborted("", lost=park) if self._stop.is_set else machine.Parked(park)
+
+    def _ended(self, error: ActivityError) -> machine.Event:
+        if self._stop.is_set:
+            return machine.Aborted(ends.published(error) if self._had_begun(error) else None)
+        if ends.is_worker_lost(error) or ends.is_too_long(error):
+            return machine.WorkerLost(ends.published(error))
+        if ends.is_given_back(error):
+            return machine.WorkerStopped(ends.published(error))
+        return machine.Ran(self._failed(error.cause or error))
+
+    def _had_begun(self, error: ActivityError) -> bool:
+        # Between two attempts at a safe tool the server tells of none that was started.
+        return error.started_event_id > 0 or self._policy.replay == "safe"
+
+    async def _reconcile(self, output: str) -> machine.Event:
+        if self._stop.is_set:
+            return machine.Reconciled(None, output)
+        try:
+            answer = await self._stop.watch(self._start_reconcile())
+        except ActivityError:
+            return machine.Reconciled(None, output)
+        return machine.Reconciled((ends.read(answer, Reconciliation) or Reconciliation()).outcome, output)
+
+    async def _rest(self, park: Park) -> machine.Event | None:
+        note = self._note(park)
+        if self._shown != park:
+            show_parked(park, note)
+            self._shown = park
+        show_details(park, note)
+        reason = await Rest(park, self._box, self._port, self._stop, self._should_turn_over).ended()
+        if self._stop.is_set:
+            return machine.Aborted()
+        if reason is None:
+            return None
+        self._shown = None
+        show_running()
+        return machine.Woke(reason)
+
+    def _should_turn_over(self) -> bool:
+        info = workflow.info()
+        return info.get_current_history_length() > self._settings.turnover_events or info.is_continue_as_new_suggested()
+
+    async def _clean_up(self, command: machine.CleanUp) -> machine.End:
+        """Not watched for a Stop: cleaning up is what a Stop asks for."""
+        try:
+            answer = ends.read(await self._start_clean_up(), CleanedUp)
+            problem = answer.problem if answer else "its hook ended without an answer"
+        except ActivityError as error:
+            problem = ends.cleanup_problem(error)
+        return machine.after_clean_up(command, problem)
+
+    def _viewed(self, conversation_id: str, tool: str, arguments: dict[str, Any]) -> TaskView:
+        state, park = self._state, self._state.park
+        return TaskView(
+            task_id=workflow.info().workflow_id,
+            conversation_id=conversation_id,
+            tool=tool,
+            arguments=arguments,
+            state=self._status(),
+            held=self._holder.why,
+            since=park.since if park else None,
+            until=park.until if park else None,
+            keys=park.keys if park else (),
+            ask=park.ask if park else None,
+            checkpoint=state.checkpoint,
+            wake=str(state.wake) if state.wake else "",
+            intent=state.intent,
+            receipts=tuple(self._box.known_receipts()),
+        )
+
+    def _status(self) -> TaskState:
+        if self._port.is_closed:
+            return "over"
+        if self._holder.why:
+            return "held"
+        return "sleeping" if self._state.park else "running"
+
+    @workflow.update(name=MEMO)
+    def memo(self, input: MemoInput) -> Any:
+        """Store a memo, first writer wins (spec §4.6)."""
+        self._port.updates += 1
+        return self._box.memo(input.key, input.value)
+
+    @memo.validator
+    def _check_memo(self, input: MemoInput) -> None:
+        if machine.is_stale(self._state, input.run, input.attempt):
+            raise ApplicationError("a newer run of this call took over", type=STALE)
+        if input.key in self._box.memos:
+            raise ApplicationError("the key holds a value", self._box.memos[input.key], type=DUPLICATE)
+        if len(self._box.memos) >= MAX_UPDATES or self._port.updates >= MAX_UPDATES:
+            raise ApplicationError(f"a call holds at most {MAX_UPDATES} memos", type=TASK_FULL)
+        try:
+            self._box.check(input.key, input.value)
+        except BoxFull as error:
+            raise ApplicationError(str(error), type=TASK_FULL) from error
+
+    @workflow.update(name=ANNOUNCE)
+    def announce(self, input: AnnounceInput) -> None:
+        """A rerun takes over: whatever an earlier one still says is refused (spec §4.6)."""
+        machine.announce(self._state, input.run, input.attempt)
+
+    @announce.validator
+    def _check_announce(self, input: AnnounceInput) -> None:
+        if machine.is_stale(self._state, input.run, input.attempt):
+            raise ApplicationError("a newer run of this call took over", type=STALE)
+
+    @workflow.update(name=RETRY)
+    def retry(self) -> None:
+        """Let a held task run again (spec §4.4)."""
+        self._holder.release()
+
+    @retry.validator
+    def _check_retry(self) -> None:
+        if not self._holder.why:
+            raise ApplicationError("nothing is held here", type=NOT_HELD)
+
+    @workflow.update(name=DELIVER)
+    async def deliver(self, delivery: Delivery) -> Receipt:
+        """Take a value from the world; the receipt says what became of it (spec §3.2)."""
+        return await self._port.deliver(delivery)
+
+    @deliver.validator
+    def _check_deliver(self, delivery: Delivery) -> None:
+        self._port.check(delivery)
+
+    @workflow.signal(dynamic=True)
+    def on_signal(self, name: str, args: Sequence[RawValue]) -> None:
+        """Temporal signals by name, from any shell: those of ours, and the signals that the application declares."""
+        self._port.count_signal()
+        if name == RETRY:
+            self._holder.release()
+        elif name == ABORT:
+            self._stop.set()
+        elif workflow.patched(patches.DELIVERIES):
+            self._port.receive(name, args)
+
+    @workflow.query(name=SIGNAL_STATE)
+    def signal_state(self, key: SignalKey) -> KeyState:
+        """What a key holds (spec §3.10)."""
+        return self._box.state(key)
+
+    @workflow.query(name=RECEIPTS)
+    def receipts(self) -> list[Receipt]:
+        """What became of the deliveries that entered history, as far as it is still known (spec §3.4)."""
+        return self._box.known_receipts()
+
+    @workflow.query(name=TASK)
+    def task(self) -> TaskView:
+        """Where the task stands."""
+        return self._view()
