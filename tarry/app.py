@@ -10,6 +10,7 @@ from signals.tokens import Signal
 from tarry.core.messages import ToolSpec
 from tarry.models import Model
 from tarry.tools import Tool
+from tarry.webhooks.sources import WebhookSource
 
 
 @dataclass(frozen=True)
@@ -72,11 +73,12 @@ class Registry:
 
 @dataclass(frozen=True)
 class App:
-    """What a worker serves: one model, its instructions and the installed extensions."""
+    """What a worker serves: one model, its instructions and the installed extensions; `webhooks` are the gateway's."""
 
     model: Model
     instructions: str = ""
     extensions: Sequence[Extension] = ()
+    webhooks: Sequence[WebhookSource] = ()
 
     @property
     def registry(self) -> Registry:

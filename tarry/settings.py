@@ -7,14 +7,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from pydantic import Field, ValidationError
-from pydantic_core import ErrorDetails
+from pydantic import Field, SecretStr, ValidationError, field_validator
+from pydantic_core import ErrorDetails, PydanticCustomError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from tarry.core.protocol import RunSettings
 
 PREFIX = "TARRY_"
 _RUN_SCHEMA = RunSettings.model_json_schema()["properties"]
+
+
+_SECRET_LENGTH = 32
 
 
 class SettingsError(Exception):
@@ -94,6 +97,27 @@ class Settings(BaseSettings):
     turnover_events: int = _of_run("turnover_events")
     """History events after which a quiet workflow continues as new (spec §8.4)."""
 
+    gateway_host: str = _text("127.0.0.1", r"^\S{1,255}$", "a host name or address of this machine")
+    """Where the gateway listens."""
+
+    gateway_port: int = _count(7280, 0, 65_535)
+    """The gateway's port; 0: any free one."""
+
+    gateway_url: str | None = _text(None, r"^https?://[^\s?#]{1,500}$", "an http(s) URL without query")
+    """The address at which services reach the gateway; callback URLs begin with it."""
+
+    callback_secrets: SecretStr | None = Field(
+        None, description=f"secrets of {_SECRET_LENGTH} characters or more, with blanks between them"
+    )
+    """They sign callback URLs, the first one, and check them, each; so that one can be changed for another."""
+
+    @field_validator("callback_secrets")
+    @classmethod
+    def _check_secrets(cls, value: SecretStr | None) -> SecretStr | None:
+        if value is not None and any(len(one) < _SECRET_LENGTH for one in value.get_secret_value().split() or [""]):
+            raise PydanticCustomError("too_short", "a secret is too short")
+        return value
+
     def run_settings(self) -> RunSettings:
         """The subset that is pinned in a workflow's input, so that a deploy never changes an open run (spec §1.4)."""
         return RunSettings.model_validate(self, from_attributes=True)
@@ -113,4 +137,7 @@ def load_settings() -> Settings:
 
 def _line(detail: ErrorDetails) -> str:
     name = str(detail["loc"][0])
-    return f"{PREFIX}{name.upper()}={detail['input']!r} is refused: give {Settings.model_fields[name].description}"
+    field = Settings.model_fields[name]
+    # What a secret variable holds is nothing to print.
+    held = "" if field.annotation == SecretStr | None else f"={detail['input']!r}"
+    return f"{PREFIX}{name.upper()}{held} is refused: give {field.description}"

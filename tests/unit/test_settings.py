@@ -30,6 +30,10 @@ def test_without_variables_every_setting_has_its_default() -> None:
         "provider_retries": 3,
         "entry_cache_bytes": 64 * 1024 * 1024,
         "turnover_events": 1_000,
+        "gateway_host": "127.0.0.1",
+        "gateway_port": 7280,
+        "gateway_url": None,
+        "callback_secrets": None,
     }
 
 
@@ -60,6 +64,9 @@ def test_variables_are_read_and_empty_ones_count_as_not_set(monkeypatch: pytest.
         ("TARRY_STORE", "gs://bucket", "a directory, file:///directory or s3://bucket/prefix"),
         ("TARRY_STORE", "s3://", "a directory, file:///directory or s3://bucket/prefix"),
         ("TARRY_STORE", "file://elsewhere/store", "a directory, file:///directory or s3://bucket/prefix"),
+        ("TARRY_GATEWAY_PORT", "65536", "a whole number from 0 to 65535"),
+        ("TARRY_GATEWAY_URL", "example.org", "an http(s) URL without query"),
+        ("TARRY_GATEWAY_URL", "https://example.org/?a=b", "an http(s) URL without query"),
     ],
 )
 def test_refused_variable_is_named_with_what_it_may_hold(
@@ -71,6 +78,17 @@ def test_refused_variable_is_named_with_what_it_may_hold(
         load_settings()
 
     assert str(refused.value) == f"{variable}={value!r} is refused: give {allowed}"
+
+
+@pytest.mark.parametrize("secrets", ["short", f"{'k' * 40} {'k' * 31}", " "])
+def test_a_refused_secret_is_named_and_not_shown(monkeypatch: pytest.MonkeyPatch, secrets: str) -> None:
+    monkeypatch.setenv("TARRY_CALLBACK_SECRETS", secrets)
+
+    with pytest.raises(SettingsError) as refused:
+        load_settings()
+
+    allowed = "secrets of 32 characters or more, with blanks between them"
+    assert str(refused.value) == f"TARRY_CALLBACK_SECRETS is refused: give {allowed}"
 
 
 def test_every_refused_variable_is_told_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,99 @@
+"""URLs for services that take one for each job: the last part names the task and key, and is signed.
+
+Nothing is stored: who holds the URL may deliver to that key and to nothing else, and nobody can guess one. The same key
+has the same URL on every rerun.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+import os
+from collections.abc import Sequence
+from datetime import datetime
+
+from signals.tokens import SignalKey
+from tarry.core.expectation import Target
+from tarry.settings import Settings
+from tarry.webhooks.errors import WebhookError
+
+_PURPOSE = b"tarry.callback.1\n"
+"""Signed before every token: the same secret may serve something else too."""
+
+
+class BadToken(Exception):
+    """No token of ours, or one that was changed."""
+
+
+class ExpiredToken(Exception):
+    """A token of ours whose time has passed."""
+
+
+class _Token(Target):
+    expires: int | None = None
+
+
+def callback_url(settings: Settings, task_id: str, key: SignalKey, *, expires: datetime | None = None) -> str:
+    """The URL to which a service POSTs the JSON value of `key`; as long as about one and a half times task id and key.
+
+    Args:
+        settings: `gateway_url`, and `callback_secrets`, whose first one signs.
+        expires: from then on it delivers nothing; by default it lasts as long as the task.
+
+    Raises:
+        WebhookError: one of these settings is missing.
+        ValueError: the key cannot be one, or `expires` has no time zone.
+    """
+    if settings.gateway_url is None:
+        raise WebhookError("set TARRY_GATEWAY_URL to the address at which services reach the gateway")
+    secret, *_ = required_secrets(settings)
+    if (problem := key.problem) is not None:
+        raise ValueError(problem)
+    if expires is not None and expires.utcoffset() is None:
+        raise ValueError("expires is a datetime without a time zone; give an aware one")
+    until = None if expires is None else int(expires.timestamp())
+    token = _Token(task_id=task_id, signal=key.signal, key=key.key, expires=until)
+    payload = _text(token.model_dump_json(exclude_none=True).encode())
+    return f"{settings.gateway_url.rstrip('/')}/callbacks/{payload}.{_text(_mac(secret, payload))}"
+
+
+def required_secrets(settings: Settings) -> tuple[str, ...]:
+    """The secrets of callback URLs, the one that signs first.
+
+    Raises:
+        WebhookError: none is set.
+    """
+    if settings.callback_secrets is None:
+        raise WebhookError(
+            "set TARRY_CALLBACK_SECRETS to a secret of 32 characters or more, the same for all processes"
+        )
+    return tuple(settings.callback_secrets.get_secret_value().split())
+
+
+def read_token(token: str, secrets: Sequence[str], now: datetime) -> Target:
+    """The task and key that a URL's last part names.
+
+    Raises:
+        BadToken: none of `secrets` signed it.
+        ExpiredToken: one did, and its time has passed.
+    """
+    payload, _, mac = token.partition(".")
+    try:
+        given = base64.b64decode(mac + "=", b"-_", validate=True)
+        if not any(hmac.compare_digest(_mac(secret, payload), given) for secret in secrets):
+            raise BadToken
+        read = _Token.model_validate_json(base64.urlsafe_b64decode(payload + "=" * (-len(payload) % 4)))
+    except ValueError:  # of base64, of text that is not ASCII, of what was signed
+        raise BadToken from None
+    if read.expires is not None and now.timestamp() >= read.expires:
+        raise ExpiredToken
+    return Target(task_id=read.task_id, signal=read.signal, key=read.key)
+
+
+def _mac(secret: str, payload: str) -> bytes:
+    return hmac.digest(os.fsencode(secret), _PURPOSE + payload.encode(), hashlib.sha256)
+
+
+def _text(data: bytes) -> str:
+    return base64.urlsafe_b64encode(data).rstrip(b"=").decode()
