@@ -8,6 +8,7 @@ TarryError
 ├── InputTooLarge        no inbox takes it: put it into a file and name that
 ├── SubmissionRefused    an input that was only accepted by the server was refused later
 ├── NotHeld              nothing to retry there
+├── NoSuchTask           nothing with that id that a signal could be delivered to
 └── ServerUnavailable    nobody answered: no server, or no worker where one is needed
 """
 
@@ -28,6 +29,10 @@ class TarryError(Exception):
 
 class NoSuchConversation(TarryError):
     """There is no workflow with that id, or it is over and forgotten."""
+
+
+class NoSuchTask(TarryError):
+    """Nothing has that id, or it is nothing that takes signals."""
 
 
 class RequestConflict(TarryError):

@@ -1,0 +1,138 @@
+"""Asking about one task, and stopping one. A task is whatever a signal can be delivered to."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TypeVar
+
+from temporalio.client import (
+    Client,
+    WorkflowExecutionDescription,
+    WorkflowExecutionStatus,
+    WorkflowQueryFailedError,
+)
+from temporalio.service import RPCError, RPCStatusCode
+from tenacity import AsyncRetrying, retry_if_exception, retry_if_result, stop_after_delay, wait_exponential, wait_fixed
+
+from signals.box import Receipt
+from tarry.client.errors import NoSuchTask, reaching_server
+from tarry.core.protocol import CONVERSATION, GENERATION
+from tarry.core.waiting import RECEIPTS, TASK, TaskView
+
+RPC_TIMEOUT = timedelta(seconds=5)
+QUERY_TIMEOUT = timedelta(seconds=2)
+WORKER_PATIENCE = timedelta(seconds=5)
+"""How long a question waits for a worker."""
+VERDICT_PATIENCE = timedelta(seconds=3)
+"""How long a receipt is waited for: a worker that has just come judges within a moment what the server kept."""
+
+_PAUSE = 0.1
+_OURS = "tarry."
+_NO_TASKS = frozenset({CONVERSATION, GENERATION})
+_NOT_THERE = frozenset({RPCStatusCode.NOT_FOUND, RPCStatusCode.INVALID_ARGUMENT})
+_SILENCE = frozenset(
+    {
+        RPCStatusCode.DEADLINE_EXCEEDED,
+        RPCStatusCode.CANCELLED,
+        RPCStatusCode.FAILED_PRECONDITION,
+        RPCStatusCode.UNAVAILABLE,
+    }
+)
+"""Nobody answered a query; a worker that comes up will."""
+
+T = TypeVar("T")
+
+
+async def describe(client: Client, workflow_id: str) -> WorkflowExecutionDescription:
+    """The description of a workflow of ours, also when it is over; no worker is needed.
+
+    Raises:
+        NoSuchTask: nothing has that id, or what has it is not ours.
+    """
+    try:
+        found = await client.get_workflow_handle(workflow_id).describe(rpc_timeout=RPC_TIMEOUT)
+    except RPCError as error:
+        if error.status in _NOT_THERE:
+            raise NoSuchTask(f"there is no {workflow_id}") from error
+        raise
+    if not found.workflow_type.startswith(_OURS):
+        raise NoSuchTask(f"{workflow_id} is a workflow of somebody else")
+    return found
+
+
+async def describe_task(client: Client, task_id: str) -> WorkflowExecutionDescription:
+    """`describe` of a task alone.
+
+    Raises:
+        NoSuchTask: as `describe`; or it is a conversation or a run.
+    """
+    found = await describe(client, task_id)
+    if found.workflow_type in _NO_TASKS:
+        raise NoSuchTask(f"{task_id} is no task that a signal could be delivered to")
+    return found
+
+
+@reaching_server()
+async def receipt(client: Client, task_id: str, delivery_id: str) -> Receipt | None:
+    """The newest receipt of a delivery, None when the task knows none (spec §3.4).
+
+    Needs a worker, also for a task that is over; waits a few seconds for one and for its verdict.
+
+    Raises:
+        NoSuchTask: no task has that id.
+        ServerUnavailable: no server answers, or no worker.
+    """
+    found = await describe_task(client, task_id)
+    patience = VERDICT_PATIENCE if found.status == WorkflowExecutionStatus.RUNNING else timedelta(0)
+
+    async def look() -> Receipt | None:
+        known: list[Receipt] = await _patiently()(receipts_of, client, task_id)
+        return next((receipt for receipt in reversed(known) if receipt.delivery_id == delivery_id), None)
+
+    attempts = AsyncRetrying(
+        retry=retry_if_result(lambda receipt: receipt is None),
+        stop=stop_after_delay(patience),
+        wait=wait_fixed(_PAUSE),
+        retry_error_callback=lambda _: None,
+    )
+    answer: Receipt | None = await attempts(look)
+    return answer
+
+
+async def receipts_of(client: Client, task_id: str) -> list[Receipt]:
+    """All receipts that a task knows, asked for once."""
+    return await _ask(client, task_id, RECEIPTS, list[Receipt])
+
+
+@reaching_server()
+async def view(client: Client, task_id: str) -> TaskView:
+    """Where a task stands, also when it is over. Waits a few seconds for a worker.
+
+    Raises:
+        NoSuchTask: no task has that id.
+        ServerUnavailable: no server answers, or no worker.
+    """
+    answer: TaskView = await _patiently()(_ask, client, task_id, TASK, TaskView)
+    return answer
+
+
+async def _ask(client: Client, task_id: str, query: str, as_type: type[T]) -> T:
+    handle = client.get_workflow_handle(task_id)
+    try:
+        answer: T = await handle.query(query, result_type=as_type, rpc_timeout=QUERY_TIMEOUT)
+    except WorkflowQueryFailedError as error:
+        raise NoSuchTask(f"{task_id} is no task that a signal could be delivered to") from error
+    except RPCError as error:
+        if error.status in _NOT_THERE:
+            raise NoSuchTask(f"there is no {task_id}") from error
+        raise
+    return answer
+
+
+def _patiently() -> AsyncRetrying:
+    return AsyncRetrying(
+        retry=retry_if_exception(lambda error: isinstance(error, RPCError) and error.status in _SILENCE),
+        stop=stop_after_delay(WORKER_PATIENCE),
+        wait=wait_exponential(multiplier=0.1, max=1),
+        reraise=True,
+    )
