@@ -11,6 +11,7 @@ from tarry.cli.ask import ask
 from tarry.cli.demo import app as demo
 from tarry.cli.dev import dev
 from tarry.cli.exits import EXIT_CODES
+from tarry.cli.gateway import gateway
 from tarry.cli.reading import transcript
 from tarry.cli.submissions import submit, wait
 from tarry.cli.work import ps, retry
@@ -25,7 +26,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-for _command in (dev, worker, ask, submit, wait, transcript, ps, retry):
+for _command in (dev, worker, gateway, ask, submit, wait, transcript, ps, retry):
     app.command(epilog=EXIT_CODES)(_command)
 app.add_typer(demo, name="demo")
 
