@@ -6,6 +6,7 @@ after the workflow's end. A webhook that nobody expects yet starts the workflow 
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
@@ -109,8 +110,11 @@ async def _tell(client: Client, source: str, match: str, target: Target) -> bool
     handle = client.get_workflow_handle(expectation_id(source, match))
     try:
         try:
-            await handle.execute_update(EXPECT, target, rpc_timeout=_TELLING)
-        except WorkflowUpdateRPCTimeoutOrCancelledError:
+            # The SDK's timeout bounds each request; once the update is admitted it would go on asking for ever.
+            async with asyncio.timeout(_TELLING.total_seconds()):
+                await handle.execute_update(EXPECT, target, rpc_timeout=_TELLING)
+        except (TimeoutError, WorkflowUpdateRPCTimeoutOrCancelledError):
+            _pass_cancellation()
             await handle.signal(EXPECT, target)
     except WorkflowUpdateFailedError as error:
         if isinstance(error.cause, ApplicationError) and error.cause.type == MATCH_TAKEN:
@@ -121,6 +125,13 @@ async def _tell(client: Client, source: str, match: str, target: Target) -> bool
             raise
         return False  # it ended in between
     return True
+
+
+def _pass_cancellation() -> None:
+    """The SDK tells a cancellation of ours as if it were a timeout."""
+    task = asyncio.current_task()
+    if task is not None and task.cancelling():
+        raise asyncio.CancelledError
 
 
 def _taken(source: str, match: str) -> str:

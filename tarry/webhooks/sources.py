@@ -62,7 +62,7 @@ class WebhookSource:
             raise ValueError(f"webhook source {self.name}: max_bytes and unexpected_for cannot be that small")
 
     def secrets(self, environment: Mapping[str, str]) -> tuple[str, ...]:
-        """Its secrets, the one to sign with first.
+        """Its secrets.
 
         Raises:
             WebhookError: the variable is not set, or holds what is no secret of the scheme.
