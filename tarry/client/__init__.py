@@ -13,8 +13,10 @@ from tarry.client.errors import (
     SubmissionRefused,
     TarryError,
 )
-from tarry.client.harness import Harness, WorkItem
+from tarry.client.harness import Harness
 from tarry.client.submission import Submission
+from tarry.client.waking import WakeCheck, WakePlan
+from tarry.client.work import WorkItem
 
 __all__ = [
     "Conversation",
@@ -30,5 +32,7 @@ __all__ = [
     "Submission",
     "SubmissionRefused",
     "TarryError",
+    "WakeCheck",
+    "WakePlan",
     "WorkItem",
 ]

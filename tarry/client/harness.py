@@ -6,40 +6,35 @@ import secrets
 import time
 import uuid
 from collections.abc import AsyncIterator
-from datetime import datetime, timedelta
+from datetime import timedelta
+from typing import Any, TypeVar, overload
 
 from temporalio.client import (
     Client,
-    WorkflowExecution,
     WorkflowExecutionStatus,
     WorkflowUpdateFailedError,
     WorkflowUpdateRPCTimeoutOrCancelledError,
 )
 from temporalio.service import RPCError, RPCStatusCode
 
+from signals.box import Receipt
+from signals.tokens import Signal
 from tarry import attributes
+from tarry.client import signals, tasks
 from tarry.client.conversation import UPDATE_TIMEOUT, Conversation
 from tarry.client.errors import NoSuchConversation, NotHeld, reaching_server, translate
+from tarry.client.waking import WakeCheck, WakePlan
+from tarry.client.work import WorkItem, work_item
 from tarry.connect import connect
-from tarry.core.messages import Frozen
-from tarry.core.protocol import CONVERSATION, GENERATION, RETRY, TOOL_CALL
+from tarry.core.protocol import CONVERSATION, RETRY
+from tarry.core.waiting import SignalResult, TaskView
 from tarry.entries import EntryCache, EntryReader
 from tarry.settings import Settings, load_settings
 from tarry.store import BlobStore
 
-_KINDS = {CONVERSATION: "conversation", GENERATION: "generation", TOOL_CALL: "tool call"}
 CACHE_BYTES = 16 * 1024 * 1024
 
-
-class WorkItem(Frozen):
-    """A running workflow of ours, read from Temporal's lists alone: no worker needs to be up."""
-
-    id: str
-    kind: str
-    conversation_id: str
-    state: str
-    tool: str
-    since: datetime
+T = TypeVar("T")
 
 
 class Harness:
@@ -75,7 +70,106 @@ class Harness:
             query += f' AND {attributes.STATE.name} = "held"'
         async with reaching_server():
             async for execution in self.client.list_workflows(query):
-                yield _work_item(execution)
+                yield await work_item(execution)
+
+    @overload
+    async def signal(
+        self, task_id: str, signal: Signal[T], key: str, value: T, *, delivery_id: str | None = None
+    ) -> SignalResult: ...
+    @overload
+    async def signal(
+        self,
+        task_id: str,
+        signal: str,
+        key: str,
+        value: Any,
+        *,
+        version: int | None = None,
+        delivery_id: str | None = None,
+    ) -> SignalResult: ...
+    async def signal(
+        self,
+        task_id: str,
+        signal: Signal[Any] | str,
+        key: str,
+        value: Any,
+        *,
+        version: int | None = None,
+        delivery_id: str | None = None,
+    ) -> SignalResult:
+        """Deliver a value to a task and say what became of it; also when no worker is up (spec §3.2 to §3.4).
+
+        `delivered`, `duplicate`, `invalid`, `closed` and `not_found` are final. `accepted`: no worker answered within
+        1.5 s, the server keeps the value, and `receipt` tells later. The first value of a key stays. The same delivery
+        id for the same key is given the same answer and delivers nothing twice. Nobody checks who sends.
+
+        What cannot cross Temporal is `invalid` and not sent; so it is when a run has taken all signals that Temporal
+        allows it, with a reason that begins with `task_full`.
+
+        Args:
+            task_id: the workflow id of a tool call or a durable task.
+            signal: a token, whose current version the value must fit; or a name, and the value is JSON data.
+            key: the key that the task waits on, or will.
+            value: at most 256 KiB as JSON.
+            version: of a value sent by name; by default the one that is current where the task runs.
+            delivery_id: up to 200 characters that make a repeat recognisable; drawn by default.
+
+        Raises:
+            ServerUnavailable: no server answers. The value may have come: deliver it again under the same id.
+        """
+        return await signals.deliver(self.client, task_id, signal, key, value, version=version, delivery_id=delivery_id)
+
+    async def receipt(self, task_id: str, delivery_id: str) -> Receipt | None:
+        """What became of a delivery that entered history, None when the task knows nothing of it (spec §3.4).
+
+        Refusals by update are told to their sender alone. Needs a worker, also for a task that is over; waits some
+        seconds for one, and for its verdict.
+
+        Raises:
+            NoSuchTask: no task has that id.
+            ServerUnavailable: no server answers, or no worker.
+        """
+        return await tasks.receipt(self.client, task_id, delivery_id)
+
+    async def task(self, task_id: str) -> TaskView:
+        """Where a task stands, also when it is over. Needs a worker; waits some seconds for one.
+
+        Raises:
+            NoSuchTask: no task has that id.
+            ServerUnavailable: no server answers, or no worker.
+        """
+        return await tasks.view(self.client, task_id)
+
+    @reaching_server()
+    async def abort(self, task_id: str) -> bool:
+        """Stop a tool call, a task or a run, or what a conversation is doing; a repeat does nothing more.
+
+        True when it was not over yet. It ends in order, with its cleanup, and what waits for it goes on; when no worker
+        is up, that happens once one is. A conversation lives on.
+
+        Raises:
+            NoSuchTask: nothing of ours has that id.
+            ServerUnavailable: no server answers.
+        """
+        found = await tasks.describe(self.client, task_id)
+        if found.status != WorkflowExecutionStatus.RUNNING:
+            return False
+        if found.workflow_type == CONVERSATION:
+            await self.conversation(task_id).abort()
+        else:
+            await self.client.get_workflow_handle(task_id).cancel(rpc_timeout=tasks.RPC_TIMEOUT)
+        return True
+
+    async def wake(self) -> WakePlan:
+        """Whether workers are needed, and when they must be back; needs none (spec §9.3).
+
+        Work that is parked on signals alone, or held, counts for neither. `WakeCheck` watches, and is cheaper for
+        many looks.
+
+        Raises:
+            ServerUnavailable: no server answers.
+        """
+        return await WakeCheck(self.client, self.settings.task_queue).look()
 
     @reaching_server()
     async def retry(self, task_id: str) -> bool:
@@ -101,18 +195,6 @@ class Harness:
                 raise NoSuchConversation(f"there is no running {task_id}") from error
             raise
         return True
-
-
-def _work_item(execution: WorkflowExecution) -> WorkItem:
-    found = execution.typed_search_attributes
-    return WorkItem(
-        id=execution.id,
-        kind=_KINDS.get(execution.workflow_type, execution.workflow_type),
-        conversation_id=found.get(attributes.CONVERSATION) or "",
-        state=found.get(attributes.STATE) or "",
-        tool=found.get(attributes.TOOL) or "",
-        since=execution.start_time,
-    )
 
 
 def _checked_id(conversation_id: str | None) -> str:

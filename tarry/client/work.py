@@ -1,0 +1,62 @@
+"""One workflow of ours as Temporal's lists show it: no worker needs to be up (spec §9.2)."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from pydantic import Field
+from temporalio.client import WorkflowExecution
+
+from tarry import attributes
+from tarry.core.messages import Frozen
+from tarry.core.protocol import CONVERSATION, GENERATION, TOOL_CALL
+from tarry.core.waiting import PARKED_MEMO, ParkedNote
+
+_KINDS = {CONVERSATION: "conversation", GENERATION: "generation", TOOL_CALL: "tool call"}
+_NOT_PARKED = frozenset({"", "running", "held"})
+
+
+class WorkItem(Frozen):
+    """A workflow of ours that is not over, and what it waits for when it is parked."""
+
+    id: str
+    kind: str
+    conversation_id: str
+    state: str
+    tool: str
+    since: datetime
+    waiting_for: tuple[str, ...] = Field(
+        default=(), description="`signal/key` of at most eight keys: a long key as `#hash`, further ones as `+N`"
+    )
+    until: datetime | None = Field(default=None, description="the deadline of the wait")
+    question: str = ""
+
+
+async def work_item(execution: WorkflowExecution) -> WorkItem:
+    """What a list, or a description, says of a workflow."""
+    found = execution.typed_search_attributes
+    note = await parked_note(execution)
+    return WorkItem(
+        id=execution.id,
+        kind=kind_of(execution),
+        conversation_id=found.get(attributes.CONVERSATION) or "",
+        state=found.get(attributes.STATE) or "",
+        tool=found.get(attributes.TOOL) or "",
+        since=execution.start_time,
+        waiting_for=tuple(found.get(attributes.WAITING_FOR) or ()),
+        until=found.get(attributes.DEADLINE),
+        question=note.text if note else "",
+    )
+
+
+def kind_of(execution: WorkflowExecution) -> str:
+    """What people call a workflow of this type."""
+    return _KINDS.get(execution.workflow_type, execution.workflow_type)
+
+
+async def parked_note(execution: WorkflowExecution) -> ParkedNote | None:
+    """What a parked task says of itself, None of one that is not parked: the memo outlives the park."""
+    if (execution.typed_search_attributes.get(attributes.STATE) or "") in _NOT_PARKED:
+        return None
+    note: ParkedNote | None = await execution.memo_value(PARKED_MEMO, default=None, type_hint=ParkedNote)
+    return note
