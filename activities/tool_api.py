@@ -26,18 +26,33 @@ from signals.parking import Wake
 from signals.tokens import Signal, SignalKey
 from tarry.api import Expired, Received, StaleRun, TaskFull, ToolApi
 from tarry.client.signals import deliver
-from tarry.core.protocol import DUPLICATE, MEMO, STALE, TASK_FULL, AnnounceInput, MemoInput, ToolRunInput, digest
+from tarry.core.protocol import (
+    CONFLICT,
+    DUPLICATE,
+    MEMO,
+    STALE,
+    TASK_FULL,
+    AnnounceInput,
+    MemoInput,
+    ToolRunInput,
+    digest,
+)
 from tarry.core.results import Diagnostic, plain_json
 from tarry.core.text import canonical_json, clean_text
-from tarry.core.waiting import SIGNAL_STATE, SignalResult
+from tarry.core.waiting import CREATE_TASK, SIGNAL_STATE, CreateTask, SignalResult
+from tarry.tasks import DurableTask
 
 T = TypeVar("T")
+I = TypeVar("I")  # noqa: E741
 R = TypeVar("R")
 
 MAX_MEMO_BYTES = 64 * 1024
 
 Purpose = Literal["memo", "reconcile", "clean-up"]
 """What code of the tool runs: its name stands in the ids of memo requests."""
+
+OwnInput = MemoInput | AnnounceInput | CreateTask
+"""What a run may ask of its own workflow."""
 
 _GIVEN_UP = "this run of the tool has ended or was given up"
 
@@ -174,6 +189,14 @@ class RunApi(ToolApi):
         """`signal` for a sync tool: blocks its thread."""
         return self._send(task_id, token, key, value, delivery_id).result()
 
+    async def create_task(self, task: DurableTask[I, Any], input: I, *, key: str) -> str:
+        """Create a child task by an update of the own workflow."""
+        return await asyncio.wrap_future(self._create(task, input, key))
+
+    def create_task_sync(self, task: DurableTask[I, Any], input: I, *, key: str) -> str:
+        """`create_task` for a sync tool: blocks its thread."""
+        return self._create(task, input, key).result()
+
     def close(self) -> None:
         """Raise the fence, on the worker's loop: from here on every method raises `StaleRun`."""
         self._closed.set()
@@ -201,6 +224,11 @@ class RunApi(ToolApi):
         return self._at_home(
             lambda: asyncio.create_task(deliver(self._client, task_id, token, key, value, delivery_id=chosen))
         )
+
+    def _create(self, task: DurableTask[I, Any], input: I, key: str) -> Future[str]:
+        wanted = CreateTask(key=key, call=task.call(input), run=self._input.run, attempt=self._temporal_attempt)
+        request = f"create-{digest(canonical_json([key, self._request]))}"
+        return self._at_home(lambda: start_update(self._call, CREATE_TASK, wanted, request))
 
     def _at_home(self, start: Callable[[], asyncio.Task[R]]) -> Future[R]:
         """Start work on the worker's loop; it is given up when this run is."""
@@ -269,9 +297,7 @@ def is_after_reset(input: ToolRunInput) -> bool:
     return input.first_run_id not in ("", activity.info().workflow_run_id)
 
 
-def start_update(
-    call: WorkflowHandle[Any, Any], update: str, input: MemoInput | AnnounceInput, request: str
-) -> asyncio.Task[Any]:
+def start_update(call: WorkflowHandle[Any, Any], update: str, input: OwnInput, request: str) -> asyncio.Task[Any]:
     """Send an update to the call's own workflow; the same `request` again gives the first answer.
 
     A task of its own, since the SDK answers a cancellation with an error of another kind. It raises
@@ -282,7 +308,7 @@ def start_update(
     return task
 
 
-async def _update(call: WorkflowHandle[Any, Any], update: str, input: MemoInput | AnnounceInput, request: str) -> Any:
+async def _update(call: WorkflowHandle[Any, Any], update: str, input: OwnInput, request: str) -> Any:
     try:
         return await call.execute_update(update, input, id=request)
     except WorkflowUpdateFailedError as error:
@@ -302,6 +328,8 @@ def _answer_of(error: WorkflowUpdateFailedError) -> Any:
         return cause.details[0]
     if cause.type == TASK_FULL:
         raise TaskFull(cause.message) from error
+    if cause.type == CONFLICT:
+        raise ValueError(cause.message) from error
     if cause.type in (STALE, _UNANSWERED):
         raise StaleRun(_GIVEN_UP) from error
     raise error

@@ -42,7 +42,7 @@ from tarry.core.protocol import (
 )
 from tarry.core.results import Diagnostic
 from tarry.core.text import bound_text
-from tarry.core.waiting import ParkRequest
+from tarry.core.waiting import ParkRequest, StepRequest
 from tarry.tools import API_PARAMETER, RetryTool, Tool
 
 MAX_ATTEMPTS = 6
@@ -96,8 +96,8 @@ class ToolRun:
         """What a heartbeat carries."""
         return self._output.progress
 
-    async def execute(self) -> ToolOutcome | ParkRequest:
-        """Run the tool, unless it may not run again or says that it happened already; its result, or its park.
+    async def execute(self) -> ToolOutcome | ParkRequest | StepRequest:
+        """Run the tool, unless it may not run again or says that it happened already.
 
         Raises:
             Stopped: by the platform; `stopped` says what that means.
@@ -241,7 +241,7 @@ class ToolRun:
             return None
         return await self._outcomes.of_value(self._tool.name, ended.value, output, self._diagnostics)
 
-    async def _run(self, arguments: BaseModel) -> ToolOutcome | ParkRequest:
+    async def _run(self, arguments: BaseModel) -> ToolOutcome | ParkRequest | StepRequest:
         tool, stop = self._tool, threading.Event()
         api = RunApi(self._client, self._input, self._output, stop)
         values = tool.call_arguments(arguments) | ({API_PARAMETER: api} if tool.takes_api else {})
@@ -254,6 +254,8 @@ class ToolRun:
             return self._failed(ended.error)
         if isinstance(ended.value, Sleep):
             return self._parked(ended.value, api.server_now)
+        if isinstance(ended.value, StepRequest):
+            return ended.value
         return await self._outcomes.of_value(tool.name, ended.value, self._output, self._diagnostics)
 
     def _parked(self, sleep: Sleep, now: datetime) -> ToolOutcome | ParkRequest:

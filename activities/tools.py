@@ -30,7 +30,7 @@ from tarry.core.protocol import (
     ToolOutcome,
     ToolRunInput,
 )
-from tarry.core.waiting import CLEAN_UP, CleanedUp, ParkRequest
+from tarry.core.waiting import CLEAN_UP, CleanedUp, ParkRequest, StepRequest
 from tarry.store import BlobStore
 from tarry.tools import Tool
 
@@ -59,6 +59,12 @@ class ToolActivities:
         if tool is None:
             has_begun = activity.info().attempt > 1 or is_after_reset(input)
             return results.not_here(input.call.tool, published_before() if has_begun else None)
+        end = await self.execute(tool, input)
+        assert not isinstance(end, StepRequest)
+        return end
+
+    async def execute(self, tool: Tool, input: ToolRunInput) -> ToolOutcome | ParkRequest | StepRequest:
+        """Run code that is declared as `tool` once; raises as `run`."""
         run, heartbeat = self._prepare(tool, input)
         with _our_errors_are_final(run):
             async with heartbeat:
@@ -66,7 +72,7 @@ class ToolActivities:
                     end = await run.execute()
                 except Stopped as stop:
                     end = run.stopped(stop.reason)
-                if isinstance(end, ParkRequest):
+                if isinstance(end, ParkRequest | StepRequest):
                     return end
                 return await undisturbed(self._outcomes.deliverable(end))
 
@@ -100,7 +106,10 @@ class ToolActivities:
         Raises:
             ApplicationError: retryable: the hook raised or took too long, or this worker lacks the tool.
         """
-        tool = self._tools.get(input.call.tool)
+        return await self.clean_up_with(self._tools.get(input.call.tool), input)
+
+    async def clean_up_with(self, tool: Tool | None, input: ToolRunInput) -> CleanedUp:
+        """Run the cancel hook of `tool`; raises as `clean_up`."""
         if tool is None or tool.cancel is None:
             raise ApplicationError(f"this worker has no cancel hook of tool {input.call.tool}")
         run, heartbeat = self._prepare(tool, input)

@@ -9,8 +9,10 @@ from typing import Any, Generic, Literal, Protocol, TypeVar
 from signals.parking import Wake
 from signals.tokens import Signal
 from tarry.core.waiting import SignalResult
+from tarry.tasks import DurableTask
 
 T = TypeVar("T")
+I = TypeVar("I")  # noqa: E741
 
 
 @dataclass(frozen=True)
@@ -133,4 +135,20 @@ class ToolApi(Protocol):
         self, task_id: str, token: Signal[T], key: str, value: T, *, delivery_id: str | None = None
     ) -> SignalResult:
         """`signal` for a sync tool."""
+        ...
+
+    async def create_task(self, task: DurableTask[I, Any], input: I, *, key: str) -> str:
+        """Create a durable task that belongs to this one, and return its id, durably created.
+
+        The same key gives the same task on every run. It is stopped, and its end awaited, when this one settles.
+
+        Raises:
+            ValueError: the key was used for another task or input, or the input does not fit.
+            TaskFull: this one has created 256 others.
+            StaleRun: this run was given up.
+        """
+        ...
+
+    def create_task_sync(self, task: DurableTask[I, Any], input: I, *, key: str) -> str:
+        """`create_task` for a sync tool."""
         ...

@@ -9,24 +9,26 @@ from typing import Any
 from signals.tokens import Signal
 from tarry.core.messages import ToolSpec
 from tarry.models import Model
+from tarry.tasks import DurableTask
 from tarry.tools import Tool
 from tarry.webhooks.sources import WebhookSource
 
 
 @dataclass(frozen=True)
 class Extension:
-    """A named bundle of tools, and of the signals that its tools wait for, that is installed as one."""
+    """A named bundle of tools, durable tasks, and the signals that they wait for, that is installed as one."""
 
     name: str
     tools: Sequence[Tool] = ()
     signals: Sequence[Signal[Any]] = ()
+    tasks: Sequence[DurableTask[Any, Any]] = ()
 
 
 class Registry:
     """The extensions of a process, in the order of installation.
 
-    Installing an extension under a known name replaces it in place. Of tools with one name, and of
-    signals, the one installed last counts.
+    Installing an extension under a known name replaces it in place. Of tools, signals or tasks
+    with one name the one installed last counts.
     """
 
     def __init__(self, extensions: Iterable[Extension] = ()) -> None:
@@ -38,11 +40,15 @@ class Registry:
         """Add `extension`, or replace the one of its name.
 
         Raises:
-            ValueError: two of its tools, or of its signals, share a name, or a tool's name is one a provider refuses.
+            ValueError: two of its tools, signals or tasks share a name, a tool's name is one a provider refuses, or a
+                task has no phase.
         """
-        signals = [signal.name for signal in extension.signals]
-        if (twice := next((name for name in signals if signals.count(name) > 1), None)) is not None:
-            raise ValueError(f"extension {extension.name}: two signals are named {twice}")
+        for kind, declared in (("signals", extension.signals), ("tasks", extension.tasks)):
+            known = [one.name for one in declared]
+            if (twice := next((name for name in known if known.count(name) > 1), None)) is not None:
+                raise ValueError(f"extension {extension.name}: two {kind} are named {twice}")
+        for task in extension.tasks:
+            _ = task.initial
         names = [tool.name for tool in extension.tools]
         for name in names:
             if names.count(name) > 1:
@@ -62,6 +68,11 @@ class Registry:
     def signals(self) -> dict[str, Signal[Any]]:
         """The signals that can be delivered to tasks of this application, by name."""
         return {signal.name: signal for extension in self._extensions.values() for signal in extension.signals}
+
+    @property
+    def tasks(self) -> dict[str, DurableTask[Any, Any]]:
+        """The durable tasks by name."""
+        return {task.name: task for extension in self._extensions.values() for task in extension.tasks}
 
     def specs(self) -> tuple[ToolSpec, ...]:
         """The tools as the model is told of them."""

@@ -25,6 +25,7 @@ from activities.adopt import AdoptActivities
 from activities.expectation import ExpectationActivities
 from activities.keeping import KeepingActivities
 from activities.model import ModelActivities
+from activities.tasks import TaskActivities
 from activities.tools import ToolActivities
 from activities.waiting import WaitingActivities
 from tarry import serving
@@ -37,9 +38,10 @@ from workers.load import LoadError, load_app
 from workflows.conversation import Conversation
 from workflows.expectation import Expectation
 from workflows.generation import Generation
+from workflows.task import Task
 from workflows.tool_call import ToolCall
 
-WORKFLOWS = [Conversation, Expectation, Generation, ToolCall]
+WORKFLOWS = [Conversation, Expectation, Generation, ToolCall, Task]
 
 PASSED_THROUGH = ("signals", "tarry", "workflows", "pydantic", "pydantic_core", "httpx", "httpx2", "openai")
 """Modules that every workflow instance shares: importing them anew for each cost about a quarter of a worker's CPU.
@@ -63,6 +65,7 @@ def build_worker(client: Client, app: App, settings: Settings) -> Worker:
     grace = timedelta(seconds=settings.shutdown_grace)
     models = ModelActivities(app, reader)
     tools = ToolActivities(app.registry, client, blobs)
+    tasks = TaskActivities(app.registry.tasks, tools)
     waiting = WaitingActivities(app.registry, client)
     keeping = KeepingActivities(client, blobs, reader)
     adopting = AdoptActivities(client)
@@ -77,6 +80,8 @@ def build_worker(client: Client, app: App, settings: Settings) -> Worker:
             tools.run,
             tools.reconcile,
             tools.clean_up,
+            tasks.run,
+            tasks.clean_up,
             waiting.judge,
             waiting.referee,
             keeping.seal,

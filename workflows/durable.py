@@ -25,6 +25,7 @@ from tarry.core import task as machine
 from tarry.core.protocol import (
     ABORT,
     ANNOUNCE,
+    CONFLICT,
     DUPLICATE,
     MEMO,
     NOT_HELD,
@@ -37,23 +38,33 @@ from tarry.core.protocol import (
     ResolvedCall,
     RunSettings,
     ToolOutcome,
+    ToolRunInput,
+    digest,
 )
 from tarry.core.waiting import (
+    CREATE_TASK,
     DELIVER,
     RECEIPTS,
     SIGNAL_STATE,
     TASK,
     CleanedUp,
+    CreateTask,
     ParkedNote,
     ParkRequest,
     RunEnd,
+    StepRequest,
     TaskState,
     TaskView,
 )
 from workflows import ends, patches
+from workflows.children import Children, fingerprint
 from workflows.port import MAX_UPDATES, Port
 from workflows.resting import Rest, show_details, show_parked, show_running
 from workflows.supervise import Holder, StopSwitch, supervise
+
+MAX_QUIET_UPDATES = 1_000
+"""Updates in one run after which a quiet task turns over. It decides on commands: change it only behind a patch."""
+MAX_CHILDREN = 256
 
 
 class Durable(ABC):
@@ -69,12 +80,14 @@ class Durable(ABC):
         self._stop = StopSwitch()
         self._holder = Holder(self._stop)
         self._port = Port(self._box, self._state, self._stop)
+        self._children = Children(self._state, settings)
 
     @abstractmethod
     def _start_run(self) -> ActivityHandle[RawValue]: ...
 
-    @abstractmethod
-    def _start_reconcile(self) -> ActivityHandle[RawValue]: ...
+    def _start_reconcile(self) -> ActivityHandle[RawValue]:
+        """Only for a kind whose policy reconciles."""
+        raise AssertionError("nothing to ask")
 
     @abstractmethod
     def _start_clean_up(self) -> ActivityHandle[RawValue]: ...
@@ -133,10 +146,13 @@ class Durable(ABC):
                 case _:
                     return await self._finished(command)
             command = machine.advance(self._state, event, self._policy)
+            if isinstance(event, machine.Moved) and self._should_turn_over():
+                return None
 
     async def _finished(self, end: machine.End) -> machine.End:
-        """Everything that was delivered gets its receipt before the end."""
+        """What it created is stopped, and everything that was delivered gets its receipt, before the end."""
         self._port.close()
+        await self._children.settle()
         await workflow.wait_condition(lambda: self._port.is_quiet)
         return end
 
@@ -152,7 +168,13 @@ class Durable(ABC):
         end = ends.read(result, RunEnd)
         if end is None:
             return machine.Ran(self._lost())
-        return self._parked(end.root) if isinstance(end.root, ParkRequest) else machine.Ran(end.root)
+        match end.root:
+            case ParkRequest():
+                return self._parked(end.root)
+            case StepRequest():
+                return machine.Moved(end.root.checkpoint)
+            case _:
+                return machine.Ran(end.root)
 
     def _parked(self, wanted: ParkRequest) -> machine.Event:
         sleep = Sleep(checkpoint=wanted.checkpoint, until=wanted.until, signals=wanted.keys, ask=wanted.ask)
@@ -212,6 +234,24 @@ class Durable(ABC):
             problem = ends.cleanup_problem(error)
         return machine.after_clean_up(command, problem)
 
+    def _intent(self, conversation_id: str) -> ToolRunInput:
+        """What is about to run, in history before it runs (spec §4.1)."""
+        task_id, state = workflow.info().workflow_id, self._state
+        return ToolRunInput(
+            conversation_id=conversation_id,
+            task_id=task_id,
+            call=self._policy,
+            run=state.run,
+            # A wake is a new intent, with a key of its own.
+            idempotency_key=digest(task_id if state.intent == 1 else f"{task_id}/i{state.intent}"),
+            heartbeat_timeout=self._settings.heartbeat_timeout,
+            published=state.published or "",
+            first_run_id=workflow.info().original_execution_run_id,
+            first_run=state.first_run,
+            wake=state.wake,
+            checkpoint=state.checkpoint,
+        )
+
     def _viewed(self, conversation_id: str, tool: str, arguments: dict[str, Any]) -> TaskView:
         state, park = self._state, self._state.park
         return TaskView(
@@ -256,6 +296,24 @@ class Durable(ABC):
             self._box.check(input.key, input.value)
         except BoxFull as error:
             raise ApplicationError(str(error), type=TASK_FULL) from error
+
+    @workflow.update(name=CREATE_TASK)
+    async def create_task(self, input: CreateTask) -> str:
+        """Create a child task, one a key (spec §4.9)."""
+        self._port.updates += 1
+        return await self._children.create(input.key, input.call, self._view().conversation_id)
+
+    @create_task.validator
+    def _check_create_task(self, input: CreateTask) -> None:
+        if self._port.is_closed or machine.is_stale(self._state, input.run, input.attempt):
+            raise ApplicationError("a newer run of this task took over, or it is over", type=STALE)
+        known = self._children.find(input.key)
+        if known is not None and known.digest != fingerprint(input.call):
+            raise ApplicationError(f"key {input.key!r} was used for another task or input", type=CONFLICT)
+        if known is not None:
+            raise ApplicationError("known key", known.task_id, type=DUPLICATE)
+        if len(self._state.children) >= MAX_CHILDREN:
+            raise ApplicationError(f"a task creates at most {MAX_CHILDREN} others", type=TASK_FULL)
 
     @workflow.update(name=ANNOUNCE)
     def announce(self, input: AnnounceInput) -> None:

@@ -20,9 +20,6 @@ from tarry.core.waiting import PARKED_MEMO, ParkedNote
 from workflows.port import Port
 from workflows.supervise import StopSwitch
 
-MAX_PARKED_UPDATES = 1_000
-"""Updates in one run after which a parked task turns over. It decides on commands, as does every order here."""
-
 
 class Rest:
     """One park of one task."""
@@ -53,15 +50,12 @@ class Rest:
     def _is_due(self) -> bool:
         if self._stop.is_set:
             return True
-        return self._port.is_quiet and (self._reason() is not None or self._turns_over())
+        return self._port.is_quiet and (self._reason() is not None or self._should_turn_over())
 
     def _reason(self) -> Wake | None:
         # A timer may ring a hair before the clock says so; it means the deadline all the same.
         now = max(workflow.now(), self._park.until) if self._rings and self._park.until else workflow.now()
         return wake(self._park, self._box, now)
-
-    def _turns_over(self) -> bool:
-        return self._should_turn_over() or self._port.updates > MAX_PARKED_UPDATES
 
     def _alarm(self) -> asyncio.Task[None] | None:
         # No timer where the park is over at once.

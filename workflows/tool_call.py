@@ -23,7 +23,6 @@ from tarry.core.protocol import (
     TOOL_RUN,
     ToolOutcome,
     ToolRunInput,
-    digest,
 )
 from tarry.core.waiting import CLEAN_UP, ParkedNote, TaskView
 from workflows import options
@@ -97,19 +96,4 @@ class ToolCall(Durable):
         return self._viewed(self._input.conversation_id, self._input.call.tool, self._input.call.arguments)
 
     def _run_input(self) -> ToolRunInput:
-        task_id = workflow.info().workflow_id
-        state = self._state
-        return ToolRunInput(
-            conversation_id=self._input.conversation_id,
-            task_id=task_id,
-            call=self._input.call,
-            run=state.run,
-            # A wake is a new intent, with a key of its own.
-            idempotency_key=digest(task_id if state.intent == 1 else f"{task_id}/i{state.intent}"),
-            heartbeat_timeout=self._input.settings.heartbeat_timeout,
-            published=state.published or "",
-            first_run_id=workflow.info().original_execution_run_id,
-            first_run=state.first_run,
-            wake=state.wake,
-            checkpoint=state.checkpoint,
-        )
+        return self._intent(self._input.conversation_id)

@@ -18,6 +18,7 @@ from tarry.core.transcript import Entry, PageRef, Position, ToolFacts
 CONVERSATION = "tarry.conversation"
 GENERATION = "tarry.generation"
 TOOL_CALL = "tarry.tool-call"
+DURABLE_TASK = "tarry.durable-task"
 
 MODEL_REQUEST = "tarry.model-request"
 TOOL_RUN = "tarry.tool-run"
@@ -215,7 +216,9 @@ class ResolvedCall(Frozen):
     replay: Literal["unsafe", "safe"] = "unsafe"
     sequential: bool = False
     reconciles: bool = False
-    cancels: bool = False
+    cancels: Literal["never", "parked", "always"] = Field(
+        default="never", description="when its cancel hook runs after a Stop: once it has parked, or whatever it did"
+    )
     timeout: float = 3600.0
 
 

@@ -85,7 +85,7 @@ def _resolve(
         replay=tool.replay,
         sequential=tool.sequential,
         reconciles=tool.reconcile is not None,
-        cancels=tool.cancel is not None,
+        cancels="never" if tool.cancel is None else "parked",
         timeout=tool.timeout.total_seconds(),
     )
 

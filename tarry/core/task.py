@@ -8,19 +8,26 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any, assert_never
+from typing import Any, Literal, assert_never
 
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
 from signals.box import Box
 from signals.parking import Park, Wake
 from tarry.core.messages import Frozen
-from tarry.core.protocol import ResolvedCall, RunSettings, ToolOutcome
+from tarry.core.protocol import OutcomeCode, ResolvedCall, RunSettings, ToolOutcome
 
 # Both decide what a workflow does when it is replayed: change them only behind `workflow.patched`.
 NOT_HERE_LIMIT = 5
 NOT_HERE_PAUSE = 6.0
 """Seconds between two tries to find a worker that has the tool: 5 tries in 30 s (spec §1.4)."""
+
+
+class Child(BaseModel):
+    """A task that this one created, under one of its keys; `digest` is of its kind and input (spec §4.9)."""
+
+    task_id: str
+    digest: str
 
 
 class State(BaseModel):
@@ -29,7 +36,8 @@ class State(BaseModel):
     `run` is the number of the first run of the newest scheduling; `attempt` counts within it, and is the newest that
     announced itself. `intent` counts the first run and one for each wake; `first_run` is the number of its first run.
     `published` is what runs of this intent that were cut off had published, None while none was. `wake` and
-    `checkpoint` are those of the newest park that was woken; `park` is set while it is parked.
+    `checkpoint` are those of the newest park that was woken; `park` is set while it is parked. `children` are the
+    tasks it created, by key.
     """
 
     run: int = 1
@@ -41,6 +49,7 @@ class State(BaseModel):
     wake: Wake | None = None
     checkpoint: Any = None
     park: Park | None = None
+    children: dict[str, Child] = Field(default_factory=dict)
 
     @property
     def has_parked(self) -> bool:
@@ -54,6 +63,24 @@ class Carry(BaseModel):
     state: State
     box: Box
     started: datetime
+
+
+class TaskInput(Frozen):
+    """A durable task to run. `call.tool` names it, `call.arguments` holds its `input`."""
+
+    conversation_id: str
+    call: ResolvedCall
+    settings: RunSettings
+    carry: Carry | None = None
+
+
+class TaskOutcome(Frozen):
+    """How a durable task ended: with its `result` as JSON data, or with the `error` that a person reads."""
+
+    status: Literal["completed", "failed", "aborted"]
+    result: Any = None
+    error: str = ""
+    code: OutcomeCode = ""
 
 
 class ToolCallInput(Frozen):
@@ -103,6 +130,13 @@ class Parked:
 
 
 @dataclass(frozen=True)
+class Moved:
+    """The code ended one step and asks to be run for the next one."""
+
+    checkpoint: Any
+
+
+@dataclass(frozen=True)
 class Woke:
     """The park ended; its key is consumed, or its keys are expired."""
 
@@ -126,7 +160,7 @@ class Aborted:
     lost: Park | None = None
 
 
-Event = Ran | WorkerLost | WorkerStopped | Reconciled | Parked | Woke | Released | Aborted
+Event = Ran | WorkerLost | WorkerStopped | Reconciled | Parked | Moved | Woke | Released | Aborted
 
 
 @dataclass(frozen=True)
@@ -210,8 +244,12 @@ def advance(state: State, event: Event, call: ResolvedCall) -> Command:
         case Parked():
             state.park, state.wake, state.checkpoint = event.park, None, event.park.checkpoint
             return Rest(event.park)
+        case Moved():
+            state.checkpoint = event.checkpoint
+            return _new_intent(state, None)
         case Woke():
-            return _woke(state, event.wake)
+            state.park = None
+            return _new_intent(state, event.wake)
         case Released():
             return _again(state)
         case Aborted():
@@ -229,10 +267,10 @@ def _not_ended(state: State, event: WorkerLost | WorkerStopped, call: ResolvedCa
     return Hold("every attempt at this tool was used up, the last one when its worker was lost")
 
 
-def _woke(state: State, wake: Wake) -> Command:
+def _new_intent(state: State, wake: Wake | None) -> Command:
     _next_run(state)
     state.intent, state.first_run = state.intent + 1, state.run
-    state.park, state.wake = None, wake
+    state.wake = wake
     state.published, state.not_here = None, 0
     return Execute()
 
@@ -249,7 +287,7 @@ def _aborted(state: State, event: Aborted, call: ResolvedCall) -> Command:
 
 
 def _settled_after(state: State, end: Interrupt | Abort, call: ResolvedCall) -> Command:
-    if not (call.cancels and state.has_parked):
+    if call.cancels == "never" or (call.cancels == "parked" and not state.has_parked):
         return end
     _next_run(state)  # memos of the hook count, those of a run that is still thought alive must not
     return CleanUp(end)

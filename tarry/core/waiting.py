@@ -14,13 +14,17 @@ from signals.box import Answer, Delivery, Receipt
 from signals.parking import Ask
 from signals.tokens import SignalKey
 from tarry.core.messages import Frozen
-from tarry.core.protocol import ToolOutcome
+from tarry.core.protocol import ResolvedCall, ToolOutcome
 
 DELIVER = "tarry.deliver"
 """Update: a `Delivery`; returns its `Receipt`. Refused with an error of type `REFUSED` that carries the receipt."""
+CREATE_TASK = "tarry.create-task"
+"""Update: a `CreateTask`; returns the id of the child, the same for the same key."""
 JUDGE = "tarry.judge"
 REFEREE = "tarry.referee"
 CLEAN_UP = "tarry.clean-up"
+TASK_RUN = "tarry.task-run"
+TASK_CLEAN_UP = "tarry.task-clean-up"
 
 SIGNAL_STATE = "tarry.signal-state"
 """Query: a `SignalKey`; answers its `KeyState`."""
@@ -79,8 +83,24 @@ class ParkRequest(Frozen):
     ask: Ask | None = None
 
 
-class RunEnd(RootModel[ParkRequest | ToolOutcome]):
-    """How one run of a tool ended; on the wire it is the park or the outcome itself."""
+class StepRequest(Frozen):
+    """What a phase of a durable task ends with to go on with another one."""
+
+    kind: Literal["step"]
+    checkpoint: Any = None
+
+
+class RunEnd(RootModel[ParkRequest | StepRequest | ToolOutcome]):
+    """How one run of a task's code ended; on the wire it is the park, the step or the outcome itself."""
+
+
+class CreateTask(Frozen):
+    """A task creates another one, its child, under `key`. `run` and `attempt` say who asks, as in a memo."""
+
+    key: str
+    call: ResolvedCall
+    run: int
+    attempt: int
 
 
 class CleanedUp(Frozen):
