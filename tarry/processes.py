@@ -165,6 +165,12 @@ def worker(app: str, *, log: Path, environment: Mapping[str, str]) -> Child:
     return Child("the worker", command, ready="^ready$", log=log, environment=environment)
 
 
+def gateway(app: str, *, log: Path, environment: Mapping[str, str]) -> Child:
+    """A gateway for the webhooks of `app`, not yet started; when it is ready its `ready_line` is its URL."""
+    command = [sys.executable, "-m", "workers.gateway", "--app", app]
+    return Child("the gateway", command, ready=r"(?<=^ready )http://\S+$", log=log, environment=environment)
+
+
 def environment_of(address: str) -> dict[str, str]:
     """This process's environment, but Temporal's clients find the local server at `address` and no other setting."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("TEMPORAL_")}

@@ -6,6 +6,7 @@ from tarry.testing.scripted import ScriptedModel, ScriptExhausted
 from tarry.testing.stage import Stage
 from tarry.testing.steps import Call, Fail, Reply, Step, call, calls, empty, fail, raw_call, say
 from tarry.testing.strict import InvalidRequest, check_request
+from tarry.testing.waiting import eventually
 
 __all__ = [
     "Call",
@@ -20,6 +21,7 @@ __all__ = [
     "calls",
     "check_request",
     "empty",
+    "eventually",
     "fail",
     "raw_call",
     "say",

@@ -18,8 +18,9 @@ from temporalio.client import Client
 from tarry.client import Harness
 from tarry.connect import data_converter, is_server_configured
 from tarry.embedded import EmbeddedServer
-from tarry.processes import Child, environment_of, worker
+from tarry.processes import Child, environment_of, gateway, worker
 from tarry.settings import PREFIX, Settings, load_settings
+from tarry.testing.waiting import eventually
 
 HEARTBEAT_TIMEOUT = 2.0
 """Seconds: who kills workers wants to see them missed soon."""
@@ -72,6 +73,30 @@ class Stage:
         )
         self._workers.append(child)
         return await self._exit.enter_async_context(child)
+
+    async def start_gateway(self, **environment: str) -> Child:
+        """Start a gateway on a free port, with these variables, such as its sources' secrets; `ready_line` is its URL.
+
+        Raises:
+            ChildError: it could not start; the end of its log says why.
+        """
+        chosen = self._environment() | {f"{PREFIX}GATEWAY_PORT": "0"} | environment
+        return await self._exit.enter_async_context(
+            gateway(self._app, log=self.folder / "gateway.log", environment=chosen)
+        )
+
+    async def parked(self, conversation_id: str) -> str:
+        """Return when a call of the conversation is parked: its task id, to which a signal can be delivered.
+
+        Raises:
+            TimeoutError: none was within 60 s.
+        """
+
+        async def sleeping() -> list[str]:
+            items = [item async for item in self.harness.work()]
+            return [item.id for item in items if item.conversation_id == conversation_id and item.state == "sleeping"]
+
+        return (await eventually(sleeping))[0]
 
     def _stage_settings(self) -> Settings:
         chosen: dict[str, object] = {
