@@ -1,0 +1,78 @@
+"""An application that waits for webhooks: its sources, and a tool that parks until one comes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Any, Literal
+
+from pydantic import BaseModel
+
+from signals import Signal, Sleep
+from tarry.api import Expired, Received, ToolApi
+from tarry.app import App, Extension
+from tarry.testing import ScriptedModel, call, say
+from tarry.tools import tool
+from tarry.webhooks import GITHUB, Event, HmacSha256, StandardWebhooks, WebhookSource
+
+NAME = "tests.support.webhook_app:app"
+
+TIMED = HmacSha256("X-CI-Signature", prefix="sha256=", timestamp_header="X-CI-Timestamp", id_header="X-CI-Delivery")
+
+SECRETS = {
+    "CI_SECRET": "old-secret-of-ci new-secret-of-ci",
+    "BANK_SECRET": "secret-of-the-bank",
+    "MAIL_SECRET": "whsec_dGhlIHNlY3JldCBvZiB0aGUgbWFpbA==",
+    "FORGE_SECRET": "secret-of-the-forge",
+}
+
+
+class Report(BaseModel):
+    """What a build came to."""
+
+    status: Literal["passed", "failed"]
+
+
+CiResult = Signal("ci.result", 1, Report)
+
+
+@tool(replay="safe")
+async def wait_for_ci(key: str, api: ToolApi) -> str | Sleep:
+    """Wait for a build."""
+    match await api.read_signal(CiResult, key):
+        case Received(value=report):
+            return f"CI {report.status}"
+        case Expired():
+            return "CI never reported"
+    return Sleep(signals=[CiResult.key(key)], until=timedelta(hours=1))
+
+
+def finished(body: Any, headers: Mapping[str, str]) -> Event | None:
+    """Only an end of a build is an event; what comes before it would take the key's place."""
+    if body["state"] in ("queued", "in_progress"):
+        return None
+    return Event(body["build"], {"status": body["state"]})
+
+
+def source(name: str, **fields: Any) -> WebhookSource:
+    """A source that reports builds."""
+    given: dict[str, Any] = {"signature": TIMED, "secret": "CI_SECRET", "event": finished, "max_bytes": 300_000}
+    return WebhookSource(name, **given | fields)
+
+
+SOURCES = (
+    source("ci"),
+    source("bank", secret="BANK_SECRET"),
+    source("mail", signature=StandardWebhooks(), secret="MAIL_SECRET"),
+    source("forge", signature=GITHUB, secret="FORGE_SECRET"),
+    source("strict", unexpected_for=timedelta(0)),
+)
+
+
+def waiting(key: str = "done") -> App:
+    """An application whose model calls the tool once, for every input, with this key."""
+    model = ScriptedModel.for_each_input([call("wait_for_ci", key=key), lambda request: say(request.messages[-1].text)])
+    return App(model=model, extensions=[Extension("ci", [wait_for_ci], signals=[CiResult])], webhooks=SOURCES)
+
+
+app = waiting()
