@@ -12,34 +12,30 @@ import time
 from collections.abc import Callable
 from concurrent.futures import Future
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any, Literal, TypeVar
 
 from temporalio import activity
-from temporalio.client import Client, WorkflowHandle, WorkflowQueryRejectedError, WorkflowUpdateFailedError
-from temporalio.exceptions import ApplicationError
-from temporalio.service import RPCError, RPCStatusCode
-from tenacity import retry, retry_if_exception_type, stop_after_delay, wait_exponential
+from temporalio.client import Client
 
+from activities.asking import GIVEN_UP, call_of, is_after_reset, key_state, start_update, take_error
 from activities.output import Output
 from signals.box import KeyState
 from signals.parking import Wake
 from signals.tokens import Signal, SignalKey
+from tarry import webhooks
 from tarry.api import Expired, Received, StaleRun, TaskFull, ToolApi
 from tarry.client.signals import deliver
 from tarry.core.protocol import (
-    CONFLICT,
-    DUPLICATE,
     MEMO,
-    STALE,
-    TASK_FULL,
-    AnnounceInput,
     MemoInput,
     ToolRunInput,
     digest,
 )
 from tarry.core.results import Diagnostic, plain_json
 from tarry.core.text import canonical_json, clean_text
-from tarry.core.waiting import CREATE_TASK, SIGNAL_STATE, CreateTask, SignalResult
+from tarry.core.waiting import CREATE_TASK, CreateTask, SignalResult
+from tarry.settings import Settings
 from tarry.tasks import DurableTask
 
 T = TypeVar("T")
@@ -50,14 +46,6 @@ MAX_MEMO_BYTES = 64 * 1024
 
 Purpose = Literal["memo", "reconcile", "clean-up"]
 """What code of the tool runs: its name stands in the ids of memo requests."""
-
-OwnInput = MemoInput | AnnounceInput | CreateTask
-"""What a run may ask of its own workflow."""
-
-_GIVEN_UP = "this run of the tool has ended or was given up"
-
-_UNANSWERED = "AcceptedUpdateCompletedWorkflow"
-"""The server's word for a workflow that ended with our update accepted and unanswered."""
 
 
 class RunApi(ToolApi):
@@ -70,6 +58,7 @@ class RunApi(ToolApi):
     def __init__(
         self,
         client: Client,
+        settings: Settings,
         input: ToolRunInput,
         output: Output,
         stop: threading.Event,
@@ -77,6 +66,8 @@ class RunApi(ToolApi):
     ) -> None:
         info = activity.info()
         self._client = client
+        self._settings = settings
+        self._queue = info.task_queue
         self._call = call_of(client, input)
         self._input = input
         self._output = output
@@ -197,13 +188,26 @@ class RunApi(ToolApi):
         """`create_task` for a sync tool: blocks its thread."""
         return self._create(task, input, key).result()
 
+    async def expect(self, source: str, match: str, key: SignalKey) -> None:
+        """Have webhooks that tell of `match` delivered to a key of this task."""
+        await asyncio.wrap_future(self._expect(source, match, key))
+
+    def expect_sync(self, source: str, match: str, key: SignalKey) -> None:
+        """`expect` for a sync tool: blocks its thread."""
+        self._expect(source, match, key).result()
+
+    def callback_url(self, key: SignalKey, *, expires: datetime | None = None) -> str:
+        """A URL to which a service POSTs the value of `key`."""
+        self._check_open()
+        return webhooks.callback_url(self._settings, self.task_id, key, expires=expires)
+
     def close(self) -> None:
         """Raise the fence, on the worker's loop: from here on every method raises `StaleRun`."""
         self._closed.set()
 
     def _check_open(self) -> None:
         if self._closed.is_set():
-            raise StaleRun(_GIVEN_UP)
+            raise StaleRun(GIVEN_UP)
 
     def _ask_memo(self, key: str, value: Any) -> Future[Any]:
         self._check_open()
@@ -214,7 +218,7 @@ class RunApi(ToolApi):
         return self._at_home(lambda: start_update(self._call, MEMO, memo, request))
 
     def _ask_state(self, token: Signal[Any], key: str) -> Future[KeyState]:
-        return self._at_home(lambda: asyncio.create_task(_key_state(self._call, token.key(key))))
+        return self._at_home(lambda: asyncio.create_task(key_state(self._call, token.key(key))))
 
     def _send(
         self, task_id: str, token: Signal[T], key: str, value: T, delivery_id: str | None
@@ -230,6 +234,10 @@ class RunApi(ToolApi):
         request = f"create-{digest(canonical_json([key, self._request]))}"
         return self._at_home(lambda: start_update(self._call, CREATE_TASK, wanted, request))
 
+    def _expect(self, source: str, match: str, key: SignalKey) -> Future[None]:
+        expecting = partial(webhooks.expect, self._client, source, match, self.task_id, key, task_queue=self._queue)
+        return self._at_home(lambda: asyncio.create_task(expecting()))
+
     def _at_home(self, start: Callable[[], asyncio.Task[R]]) -> Future[R]:
         """Start work on the worker's loop; it is given up when this run is."""
         self._check_open()
@@ -238,7 +246,7 @@ class RunApi(ToolApi):
             return asyncio.run_coroutine_threadsafe(asking, self._home)
         except RuntimeError:  # the worker's loop is gone under an abandoned thread
             asking.close()
-            raise StaleRun(_GIVEN_UP) from None
+            raise StaleRun(GIVEN_UP) from None
 
     def _memo_input(self, key: str, value: Any) -> MemoInput:
         key = clean_text(key)
@@ -253,89 +261,19 @@ class RunApi(ToolApi):
 
     async def _unless_closed(self, start: Callable[[], asyncio.Task[R]]) -> R:
         work = start()
-        work.add_done_callback(_take_error)
+        work.add_done_callback(take_error)
         closed = asyncio.ensure_future(self._closed.wait())
         try:
             await asyncio.wait({work, closed}, return_when=asyncio.FIRST_COMPLETED)
             if not work.done():
-                raise StaleRun(_GIVEN_UP)
+                raise StaleRun(GIVEN_UP)
             return work.result()
         finally:
             closed.cancel()
             work.cancel()
 
 
-@retry(
-    retry=retry_if_exception_type((RPCError, WorkflowQueryRejectedError)),
-    stop=stop_after_delay(60),
-    wait=wait_exponential(multiplier=0.1, max=2),
-    reraise=True,
-)
-async def _key_state(call: WorkflowHandle[Any, Any], key: SignalKey) -> KeyState:
-    try:
-        state: KeyState = await call.query(SIGNAL_STATE, key, result_type=KeyState, rpc_timeout=timedelta(seconds=3))
-    except RPCError as error:
-        if error.status == RPCStatusCode.NOT_FOUND:
-            raise StaleRun(_GIVEN_UP) from error
-        raise
-    return state
-
-
 def _told(token: Signal[T], state: KeyState) -> Received[T] | Expired | None:
     if state.stored is not None:
         return Received(token.read(state.stored.value, state.stored.version), state.stored.at)
     return Expired() if state.expired else None
-
-
-def call_of(client: Client, input: ToolRunInput) -> WorkflowHandle[Any, Any]:
-    """The workflow that scheduled this activity, in that run: what a reset cut off reaches no later one."""
-    return client.get_workflow_handle(input.task_id, run_id=activity.info().workflow_run_id)
-
-
-def is_after_reset(input: ToolRunInput) -> bool:
-    """Whether a reset of the call scheduled this: what it did before, its history no longer tells."""
-    return input.first_run_id not in ("", activity.info().workflow_run_id)
-
-
-def start_update(call: WorkflowHandle[Any, Any], update: str, input: OwnInput, request: str) -> asyncio.Task[Any]:
-    """Send an update to the call's own workflow; the same `request` again gives the first answer.
-
-    A task of its own, since the SDK answers a cancellation with an error of another kind. It raises
-    `StaleRun` when the workflow has given this run up or has ended, `TaskFull` when it has no room.
-    """
-    task = asyncio.create_task(_update(call, update, input, request))
-    task.add_done_callback(_take_error)
-    return task
-
-
-async def _update(call: WorkflowHandle[Any, Any], update: str, input: OwnInput, request: str) -> Any:
-    try:
-        return await call.execute_update(update, input, id=request)
-    except WorkflowUpdateFailedError as error:
-        return _answer_of(error)
-    except RPCError as error:
-        if error.status == RPCStatusCode.NOT_FOUND:
-            raise StaleRun(_GIVEN_UP) from error
-        raise
-
-
-def _answer_of(error: WorkflowUpdateFailedError) -> Any:
-    """What the call's refusal means for the tool: a key that holds a value gives that value."""
-    cause = error.cause
-    if not isinstance(cause, ApplicationError):
-        raise error
-    if cause.type == DUPLICATE:
-        return cause.details[0]
-    if cause.type == TASK_FULL:
-        raise TaskFull(cause.message) from error
-    if cause.type == CONFLICT:
-        raise ValueError(cause.message) from error
-    if cause.type in (STALE, _UNANSWERED):
-        raise StaleRun(_GIVEN_UP) from error
-    raise error
-
-
-def _take_error(update: asyncio.Future[Any]) -> None:
-    # Nobody awaits an update that was given up; unread, its error would be logged as a bug.
-    if not update.cancelled():
-        update.exception()

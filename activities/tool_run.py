@@ -19,10 +19,11 @@ from temporalio.client import Client
 from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
 from temporalio.service import RPCError
 
+from activities.asking import call_of, is_after_reset, start_update
 from activities.outcomes import Outcomes
 from activities.output import Output
 from activities.runner import Ended, StopReason, ToolThread, stop_reason
-from activities.tool_api import Purpose, RunApi, call_of, is_after_reset, start_update
+from activities.tool_api import Purpose, RunApi
 from signals.box import Box
 from signals.parking import InvalidPark, Sleep, park
 from signals.tokens import Signal
@@ -43,6 +44,7 @@ from tarry.core.protocol import (
 from tarry.core.results import Diagnostic
 from tarry.core.text import bound_text
 from tarry.core.waiting import ParkRequest, StepRequest
+from tarry.settings import Settings
 from tarry.tools import API_PARAMETER, RetryTool, Tool
 
 MAX_ATTEMPTS = 6
@@ -69,6 +71,7 @@ class Host:
     """What every run on this worker shares. `grace` is how long code has to end once it is stopped."""
 
     client: Client
+    settings: Settings
     signals: Mapping[str, Signal[Any]]
     outcomes: Outcomes
     grace: timedelta
@@ -219,7 +222,7 @@ class ToolRun:
 
     async def _hooked(self, hook: Callable[..., Any], arguments: BaseModel, output: Output, purpose: Purpose) -> Ended:
         stop = threading.Event()
-        api = RunApi(self._client, self._input, output, stop, purpose=purpose)
+        api = RunApi(self._client, self._host.settings, self._input, output, stop, purpose=purpose)
         offered = self._tool.call_arguments(arguments) | {API_PARAMETER: api}
         limit = min(HOOK_SECONDS, self._input.call.timeout)
         return await self._isolated(lambda: hook(**_accepted(hook, offered)), api, stop, limit)
@@ -243,7 +246,7 @@ class ToolRun:
 
     async def _run(self, arguments: BaseModel) -> ToolOutcome | ParkRequest | StepRequest:
         tool, stop = self._tool, threading.Event()
-        api = RunApi(self._client, self._input, self._output, stop)
+        api = RunApi(self._client, self._host.settings, self._input, self._output, stop)
         values = tool.call_arguments(arguments) | ({API_PARAMETER: api} if tool.takes_api else {})
         timeout = self._input.call.timeout
         try:

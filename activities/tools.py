@@ -14,10 +14,10 @@ from temporalio import activity
 from temporalio.client import Client
 from temporalio.exceptions import ApplicationError
 
+from activities.asking import is_after_reset
 from activities.heartbeat import Heartbeat
 from activities.outcomes import Outcomes
 from activities.runner import undisturbed
-from activities.tool_api import is_after_reset
 from activities.tool_run import Host, Stopped, ToolRun, published_before
 from tarry.app import Registry
 from tarry.core import results
@@ -31,6 +31,7 @@ from tarry.core.protocol import (
     ToolRunInput,
 )
 from tarry.core.waiting import CLEAN_UP, CleanedUp, ParkRequest, StepRequest
+from tarry.settings import Settings
 from tarry.store import BlobStore
 from tarry.tools import Tool
 
@@ -41,10 +42,17 @@ STOP_GRACE = timedelta(seconds=2)
 class ToolActivities:
     """Runs the tools of `registry`. Stopped code has `grace` to end, then its thread is abandoned."""
 
-    def __init__(self, registry: Registry, client: Client, blobs: BlobStore, grace: timedelta = STOP_GRACE) -> None:
+    def __init__(
+        self,
+        registry: Registry,
+        client: Client,
+        blobs: BlobStore,
+        settings: Settings,
+        grace: timedelta = STOP_GRACE,
+    ) -> None:
         self._tools = registry.tools
         self._outcomes = Outcomes(client, blobs)
-        self._host = Host(client, registry.signals, self._outcomes, grace)
+        self._host = Host(client, settings, registry.signals, self._outcomes, grace)
 
     @activity.defn(name=TOOL_RUN)
     async def run(self, input: ToolRunInput) -> ToolOutcome | ParkRequest:

@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any, Generic, Literal, Protocol, TypeVar
 
 from signals.parking import Wake
-from signals.tokens import Signal
+from signals.tokens import Signal, SignalKey
 from tarry.core.waiting import SignalResult
 from tarry.tasks import DurableTask
 
@@ -151,4 +151,33 @@ class ToolApi(Protocol):
 
     def create_task_sync(self, task: DurableTask[I, Any], input: I, *, key: str) -> str:
         """`create_task` for a sync tool."""
+        ...
+
+    async def expect(self, source: str, match: str, key: SignalKey) -> None:
+        """Have the gateway deliver webhooks of `source` that tell of `match` to `key` of this task (docs/webhooks.md).
+
+        Durable when it returns. Call it before the outside work is started; a webhook that came earlier is delivered
+        as well. Once more with the same key changes nothing.
+
+        Raises:
+            MatchTaken: another task, or another key, expects that match.
+            ValueError: the match or the key cannot be one.
+            ServerUnavailable: no server answers; try again.
+            StaleRun: this run was given up.
+        """
+        ...
+
+    def expect_sync(self, source: str, match: str, key: SignalKey) -> None:
+        """`expect` for a sync tool."""
+        ...
+
+    def callback_url(self, key: SignalKey, *, expires: datetime | None = None) -> str:
+        """A URL of the gateway for a service that takes one for each job: what it POSTs there is the value of `key`.
+
+        The same on every rerun; nobody can guess it, and it delivers to that key only.
+
+        Raises:
+            WebhookError: the worker has no `TARRY_GATEWAY_URL` or no `TARRY_CALLBACK_SECRETS`.
+            ValueError: the key cannot be one, or `expires` has no time zone.
+        """
         ...

@@ -64,7 +64,7 @@ def build_worker(client: Client, app: App, settings: Settings) -> Worker:
     reader = EntryReader(client, blobs, EntryCache(settings.entry_cache_bytes), patience=STORE_PATIENCE)
     grace = timedelta(seconds=settings.shutdown_grace)
     models = ModelActivities(app, reader)
-    tools = ToolActivities(app.registry, client, blobs)
+    tools = ToolActivities(app.registry, client, blobs, settings)
     tasks = TaskActivities(app.registry.tasks, tools)
     waiting = WaitingActivities(app.registry, client)
     keeping = KeepingActivities(client, blobs, reader)

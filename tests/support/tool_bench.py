@@ -18,6 +18,7 @@ from tarry.app import Extension, Registry
 from tarry.connect import data_converter
 from tarry.core.protocol import Progress, Reconciliation, ResolvedCall, ToolOutcome, ToolRunInput
 from tarry.core.waiting import ParkRequest
+from tarry.settings import Settings
 from tarry.store import BlobStore
 from tarry.tools import Tool
 
@@ -52,7 +53,7 @@ class Bench:
     def activities(self, *tools: Tool) -> ToolActivities:
         """The activities of a worker with these tools."""
         registry = Registry([Extension("test", tools)])
-        return ToolActivities(registry, self.client, self.blobs, grace=timedelta(seconds=0.2))
+        return ToolActivities(registry, self.client, self.blobs, Settings(), grace=timedelta(seconds=0.2))
 
     async def run(self, used: Tool, run: int = 1, **call: Any) -> ToolOutcome:
         """Run a tool; `call` overrides what was resolved of it."""

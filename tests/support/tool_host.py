@@ -14,6 +14,7 @@ from activities.tools import ToolActivities
 from tarry.app import Extension, Registry
 from tarry.core.protocol import TOOL_CALL, RunSettings, ToolOutcome
 from tarry.core.task import ToolCallInput
+from tarry.settings import Settings
 from tarry.store import BlobStore
 from tarry.tools import Tool
 from tests.support.tool_bench import resolved
@@ -33,6 +34,7 @@ class Host:
             Registry([Extension("test", tools)]),
             self.client,
             BlobStore(self.client.data_converter),
+            Settings(),
             grace=timedelta(seconds=0.2),
         )
         return Worker(
