@@ -11,10 +11,13 @@ from tarry.cli.ask import ask
 from tarry.cli.demo import app as demo
 from tarry.cli.dev import dev
 from tarry.cli.exits import EXIT_CODES
+from tarry.cli.explain import explain
 from tarry.cli.gateway import gateway
 from tarry.cli.reading import transcript
+from tarry.cli.signals import receipt, signal
 from tarry.cli.submissions import submit, wait
-from tarry.cli.work import ps, retry
+from tarry.cli.waking import wake
+from tarry.cli.work import abort, ps, retry
 from tarry.cli.worker import worker
 
 app = typer.Typer(
@@ -26,7 +29,24 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-for _command in (dev, worker, gateway, ask, submit, wait, transcript, ps, retry):
+_COMMANDS = (
+    dev,
+    worker,
+    gateway,
+    ask,
+    submit,
+    wait,
+    transcript,
+    ps,
+    explain,
+    signal,
+    receipt,
+    retry,
+    abort,
+    wake,
+)
+
+for _command in _COMMANDS:
     app.command(epilog=EXIT_CODES)(_command)
 app.add_typer(demo, name="demo")
 

@@ -12,7 +12,8 @@ from datetime import datetime, timedelta
 from rich.table import Table
 from rich.text import Text
 
-from tarry.client import WorkItem
+from signals.box import Receipt
+from tarry.client import WakePlan, WorkItem
 from tarry.core.messages import AssistantMessage, ToolCallRequest, ToolMessage
 from tarry.core.transcript import Entry
 
@@ -20,6 +21,7 @@ RESULT_LINES = 20
 """Lines of a tool result that are shown; JSON holds all."""
 
 _ARGUMENTS = 120
+_QUESTION = 60
 _INDENT = "  "
 _CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
@@ -47,7 +49,7 @@ def entry(entry: Entry) -> Text:
 
 
 def _headline(entry: Entry) -> Text:
-    at = entry.at.astimezone().strftime("%Y-%m-%d %H:%M:%S")
+    at = moment(entry.at)
     match entry.message:
         case AssistantMessage() as message:
             cut = () if message.stop in ("stop", "tool_use") else (message.stop,)
@@ -79,20 +81,55 @@ def _indented(drawn: Text, text: str, limit: int | None = None, style: str = "")
 
 def call(request: ToolCallRequest) -> Text:
     """A call as the model wrote it, on one line."""
-    arguments = " ".join(plain(request.arguments).split())
-    shown = arguments if len(arguments) <= _ARGUMENTS else arguments[: _ARGUMENTS - 1] + "…"
+    shown = cut(plain(request.arguments), _ARGUMENTS)
     return Text.assemble(("→ ", "cyan"), (plain(request.name), "bold"), " ", (shown, "dim"))
 
 
 def work(items: Iterable[WorkItem], now: datetime) -> Table:
     """What is not over, as a table. Ids come last and whole."""
     table = Table(box=None, pad_edge=False, header_style="dim")
-    for column in ("STATE", "KIND", "TOOL", "AGE", "ID"):
+    for column in ("STATE", "KIND", "TOOL", "AGE", "WAITS FOR", "UNTIL", "ASKS", "ID"):
         table.add_column(column, no_wrap=True)
     for item in items:
         state = Text(item.state or "-", "bold red" if item.state == "held" else "")
-        table.add_row(state, item.kind, Text(plain(item.tool) or "-"), duration(now - item.since), Text(item.id))
+        until = ahead(item.until, now) if item.until else "-"
+        waits = (", ".join(item.waiting_for), until, cut(item.question, _QUESTION))
+        texts = (item.tool, duration(now - item.since), *waits, item.id)
+        table.add_row(state, item.kind, *(Text(plain(text) or "-") for text in texts))
     return table
+
+
+def receipt(receipt: Receipt) -> Text:
+    """What became of a delivery, on one line."""
+    name = plain(f"{receipt.signal}/{receipt.key}")
+    reason = f": {plain(receipt.reason)}" if receipt.reason else ""
+    return Text.assemble((receipt.answer, "bold"), f"{reason} ", (f"({name}, {moment(receipt.at)})", "dim"))
+
+
+_WHY = {"backlog": "tasks wait for a worker", "running": "work runs", "deadline": "a deadline has passed"}
+
+
+def wake(plan: WakePlan, now: datetime) -> str:
+    """Whether workers are needed, on one line."""
+    if plan.active:
+        return f"active: {_WHY.get(plan.why, plan.why)}"
+    return f"idle until {moment(plan.at)} ({ahead(plan.at, now)})" if plan.at else "idle, and nothing is due"
+
+
+def moment(at: datetime) -> str:
+    """A time as people here write it."""
+    return at.astimezone().strftime("%Y-%m-%d %H:%M:%S")
+
+
+def ahead(at: datetime, now: datetime) -> str:
+    """How far ahead a time lies."""
+    return f"in {duration(at - now)}" if at > now else "passed"
+
+
+def cut(text: str, limit: int) -> str:
+    """A text as one line of at most `limit` characters."""
+    line = " ".join(text.split())
+    return line if len(line) <= limit else line[: limit - 1] + "…"
 
 
 def duration(span: timedelta) -> str:

@@ -1,4 +1,7 @@
-"""`tarry ps` and `tarry retry`: what is not over, and letting held work run again. Neither needs a worker."""
+"""`tarry ps`, `tarry retry` and `tarry abort`: what is not over, letting it run again, and ending it.
+
+None of them needs a worker.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,7 @@ def ps(
     held: Annotated[bool, typer.Option("--held", help="Only work that waits for `tarry retry`.")] = False,
     as_json: JsonOption = False,
 ) -> int:
-    """List conversations, runs and tool calls that are not over, newest first."""
+    """List what is not over, newest first, and what parked work waits for."""
     return run_async(_ps(Output(as_json=as_json), held))
 
 
@@ -62,4 +65,24 @@ async def _retry(output: Output, task_id: str) -> int:
         output.json({"id": task_id, "accepted_by": "worker" if taken else "server"})
     else:
         output.text("it runs again" if taken else "accepted by the server; if held, it runs again when a worker is up")
+    return ExitCode.DONE
+
+
+def abort(
+    task_id: Annotated[str, typer.Argument(metavar="ID", help="A call, task, run or conversation of `tarry ps`.")],
+    as_json: JsonOption = False,
+) -> int:
+    """Stop a tool call, a task or a run, or what a conversation is doing.
+
+    It ends in order and cleans up, when no worker is up as soon as one is; what waits for its result goes on.
+    """
+    return run_async(_abort(Output(as_json=as_json), task_id))
+
+
+async def _abort(output: Output, task_id: str) -> int:
+    was_running = await (await Harness.connect()).abort(task_id)
+    if output.as_json:
+        output.json({"id": task_id, "was_running": was_running})
+    else:
+        output.text("it is being stopped" if was_running else "it was over already")
     return ExitCode.DONE

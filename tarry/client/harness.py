@@ -22,19 +22,23 @@ from signals.tokens import Signal
 from tarry import attributes
 from tarry.client import signals, tasks
 from tarry.client.conversation import UPDATE_TIMEOUT, Conversation
+from tarry.client.durable_tasks import DurableTaskHandle, start_task
 from tarry.client.errors import NoSuchConversation, NotHeld, reaching_server, translate
 from tarry.client.waking import WakeCheck, WakePlan
-from tarry.client.work import WorkItem, work_item
+from tarry.client.work import WorkItem, literal, work_item
 from tarry.connect import connect
 from tarry.core.protocol import CONVERSATION, RETRY
 from tarry.core.waiting import SignalResult, TaskView
 from tarry.entries import EntryCache, EntryReader
 from tarry.settings import Settings, load_settings
 from tarry.store import BlobStore
+from tarry.tasks import DurableTask
 
 CACHE_BYTES = 16 * 1024 * 1024
 
 T = TypeVar("T")
+I = TypeVar("I")  # noqa: E741
+R = TypeVar("R")
 
 
 class Harness:
@@ -59,8 +63,20 @@ class Harness:
         """
         return Conversation(self.client, self.settings, self._reader, _checked_id(conversation_id))
 
-    async def work(self, *, held_only: bool = False) -> AsyncIterator[WorkItem]:
-        """Everything that is not over, newest first.
+    async def start_task(self, task: DurableTask[I, R], input: I, *, key: str | None = None) -> DurableTaskHandle[R]:
+        """Start a durable task, durably when it returns, also when no worker is up.
+
+        The same `key` again gives the task that was started first, as long as Temporal retains it.
+
+        Raises:
+            RequestConflict: the key was used for another task or input.
+            ValueError: the input does not fit; the key is empty, over 150 bytes, or holds `/`, `~` or control characters.
+            ServerUnavailable: no server answers.
+        """
+        return await start_task(self.client, self.settings, task, input, key=key)
+
+    async def work(self, *, held_only: bool = False, conversation_id: str | None = None) -> AsyncIterator[WorkItem]:
+        """Everything that is not over, newest first; of one conversation when its id is given.
 
         Raises:
             ServerUnavailable: no server answers.
@@ -68,6 +84,8 @@ class Harness:
         query = f'{attributes.CONVERSATION.name} IS NOT NULL AND ExecutionStatus = "Running"'
         if held_only:
             query += f' AND {attributes.STATE.name} = "held"'
+        if conversation_id is not None:
+            query += f" AND {attributes.CONVERSATION.name} = {literal(conversation_id)}"
         async with reaching_server():
             async for execution in self.client.list_workflows(query):
                 yield await work_item(execution)

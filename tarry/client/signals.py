@@ -9,12 +9,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import uuid
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
 from temporalio.client import (
     Client,
     WorkflowExecutionStatus,
+    WorkflowHandle,
     WorkflowUpdateFailedError,
     WorkflowUpdateRPCTimeoutOrCancelledError,
 )
@@ -78,7 +80,7 @@ async def deliver(
     `accepted`: no worker answered within 1.5 s, and the server keeps the value; its receipt tells later. The same
     delivery id for the same key gives the same answer by either road. What cannot cross Temporal is `invalid` and is
     not sent; when a run has taken all the signals that Temporal allows, that is `invalid` too, with a reason that
-    begins with `task_full`.
+    begins with `task_full`. To a task that is over, a repeat is `closed` when no worker is up to tell its first answer.
 
     Args:
         token: a token, whose current version the value must fit; or a signal's name, and the value is JSON data.
@@ -88,13 +90,14 @@ async def deliver(
     Raises:
         ServerUnavailable: no server answers. The value may have come: deliver it again under the same id.
     """
-    delivery_id = delivery_id or uuid.uuid4().hex
+    named = delivery_id or uuid.uuid4().hex
     reason = ""
     try:
-        answer = await _send(client, task_id, _delivery(token, key, value, version, delivery_id))
+        delivery = _delivery(token, key, value, version, named)
+        answer = await _Sending(client, task_id, delivery, is_repeatable=bool(delivery_id)).send()
     except _Answered as known:
         answer, reason = known.answer, known.reason
-    return SignalResult(answer=answer, reason=reason, delivery_id=delivery_id)
+    return SignalResult(answer=answer, reason=reason, delivery_id=named)
 
 
 def _delivery(token: Signal[Any] | str, key: str, value: Any, version: int | None, delivery_id: str) -> Delivery:
@@ -128,36 +131,98 @@ def _is_unicode(text: str) -> bool:
     return clean(text, len(text)) == text
 
 
-async def _send(client: Client, task_id: str, delivery: Delivery) -> SendAnswer:
-    """The answer of a task that took it.
+@dataclass(frozen=True)
+class _Sending:
+    """One delivery on its way to one task. `is_repeatable`: its id is the caller's, who may have used it before."""
 
-    Raises:
-        _Answered: any other answer.
-    """
-    if not 0 < len(task_id.encode("utf-8", "replace")) <= MAX_ID_BYTES or not _is_unicode(task_id):
-        raise _Answered("not_found", "no task has such an id")
-    try:
-        return (await _update(client, task_id, delivery)).answer
-    except (TimeoutError, WorkflowUpdateRPCTimeoutOrCancelledError):
-        _pass_cancellation()
-    except WorkflowUpdateFailedError as error:
-        await _told(client, task_id, delivery, error)
-    except RPCError as error:
-        if error.status not in _OTHER_ROAD:
+    client: Client
+    task_id: str
+    delivery: Delivery
+    is_repeatable: bool
+
+    async def send(self) -> SendAnswer:
+        """The answer of a task that took it.
+
+        Raises:
+            _Answered: any other answer.
+        """
+        if not 0 < len(self.task_id.encode("utf-8", "replace")) <= MAX_ID_BYTES or not _is_unicode(self.task_id):
+            raise _Answered("not_found", "no task has such an id")
+        try:
+            return (await self._update()).answer
+        except (TimeoutError, WorkflowUpdateRPCTimeoutOrCancelledError):
+            _pass_cancellation()
+        except WorkflowUpdateFailedError as error:
+            await self._explain(error)
+        except RPCError as error:
+            if error.status not in _OTHER_ROAD:
+                raise
+        await self._leave()
+        return "accepted"
+
+    async def _update(self) -> Receipt:
+        # The SDK's timeout bounds each request; once the update is admitted it would go on asking for ever.
+        async with asyncio.timeout(ANSWER_PATIENCE.total_seconds()):
+            receipt: Receipt = await self._handle().execute_update(
+                DELIVER, self.delivery, id=_update_id(self.delivery), result_type=Receipt, rpc_timeout=ANSWER_PATIENCE
+            )
+        return receipt
+
+    async def _explain(self, error: WorkflowUpdateFailedError) -> None:
+        """Return when the plain signal is to be tried.
+
+        Raises:
+            _Answered: the failure says, or leads to, what became of it.
+        """
+        cause = error.cause
+        if not isinstance(cause, ApplicationError):
+            raise error
+        if cause.type == REFUSED:
+            receipt = Receipt.model_validate(cause.details[0])
+            raise _Answered(receipt.answer, receipt.reason)
+        if cause.type == _UNANSWERED:
+            await self._look_for_receipt()
+        elif cause.type != CROWDED:
+            # Either a workflow without such an update, which is no task; or a bug.
+            await self._require_open()
+            raise error
+
+    async def _leave(self) -> None:
+        """Leave it with the server, which needs no worker for that."""
+        await self._require_open()
+        envelope = self.delivery.model_dump(include={"key", "value", "delivery_id"})
+        if self.delivery.version is not None:
+            envelope["version"] = self.delivery.version
+        try:
+            await self._handle().signal(self.delivery.signal, envelope, rpc_timeout=RPC_TIMEOUT)
+        except RPCError as error:
+            if error.status == RPCStatusCode.NOT_FOUND:
+                await self._require_open()
+            if _TOO_MANY_SIGNALS in error.message:
+                raise _Answered("invalid", f"task_full: {error.message}") from None
             raise
-    await _leave(client, task_id, delivery)
-    return "accepted"
 
+    async def _require_open(self) -> None:
+        """The server says the same of a task that is over as of one that never was."""
+        try:
+            found = await describe_task(self.client, self.task_id)
+        except NoSuchTask as error:
+            raise _Answered("not_found", str(error)) from None
+        if found.status != WorkflowExecutionStatus.RUNNING:
+            if self.is_repeatable:
+                await self._look_for_receipt()
+            raise _Answered("closed", "the task is over")
 
-async def _update(client: Client, task_id: str, delivery: Delivery) -> Receipt:
-    # A value in a store that the workers do not share would wedge the task.
-    handle = sending_inline(client).get_workflow_handle(task_id)
-    # The SDK's timeout bounds each request; once the update is admitted it would go on asking for ever.
-    async with asyncio.timeout(ANSWER_PATIENCE.total_seconds()):
-        receipt: Receipt = await handle.execute_update(
-            DELIVER, delivery, id=_update_id(delivery), result_type=Receipt, rpc_timeout=ANSWER_PATIENCE
-        )
-    return receipt
+    async def _look_for_receipt(self) -> None:
+        """The answer that the delivery was given before, if a worker is up to tell it."""
+        with contextlib.suppress(RPCError, NoSuchTask):
+            for receipt in await receipts_of(self.client, self.task_id):
+                if (receipt.delivery_id, receipt.key) == (self.delivery.delivery_id, self.delivery.key):
+                    raise _Answered(receipt.answer, receipt.reason)
+
+    def _handle(self) -> WorkflowHandle[Any, Any]:
+        # A value in a store that the workers do not share would wedge the task.
+        return sending_inline(self.client).get_workflow_handle(self.task_id)
 
 
 def _update_id(delivery: Delivery) -> str:
@@ -170,57 +235,3 @@ def _pass_cancellation() -> None:
     task = asyncio.current_task()
     if task is not None and task.cancelling():
         raise asyncio.CancelledError
-
-
-async def _told(client: Client, task_id: str, delivery: Delivery, error: WorkflowUpdateFailedError) -> None:
-    """Return when the plain signal is to be tried.
-
-    Raises:
-        _Answered: the update's failure says, or leads to, what became of it.
-    """
-    cause = error.cause
-    if not isinstance(cause, ApplicationError):
-        raise error
-    if cause.type == REFUSED:
-        receipt = Receipt.model_validate(cause.details[0])
-        raise _Answered(receipt.answer, receipt.reason)
-    if cause.type == _UNANSWERED:
-        await _ask_receipt(client, task_id, delivery)
-    elif cause.type != CROWDED:
-        # A workflow without such an update, which is no task; else it is a bug.
-        await _require_open(client, task_id)
-        raise error
-
-
-async def _ask_receipt(client: Client, task_id: str, delivery: Delivery) -> None:
-    with contextlib.suppress(RPCError, NoSuchTask):
-        for receipt in await receipts_of(client, task_id):
-            if receipt.delivery_id == delivery.delivery_id and receipt.key == delivery.key:
-                raise _Answered(receipt.answer, receipt.reason)
-
-
-async def _leave(client: Client, task_id: str, delivery: Delivery) -> None:
-    """Leave it with the server, which needs no worker for that."""
-    await _require_open(client, task_id)
-    envelope = {"key": delivery.key, "value": delivery.value, "delivery_id": delivery.delivery_id}
-    if delivery.version is not None:
-        envelope["version"] = delivery.version
-    handle = sending_inline(client).get_workflow_handle(task_id)
-    try:
-        await handle.signal(delivery.signal, envelope, rpc_timeout=RPC_TIMEOUT)
-    except RPCError as error:
-        if error.status == RPCStatusCode.NOT_FOUND:
-            await _require_open(client, task_id)
-        if _TOO_MANY_SIGNALS in error.message:
-            raise _Answered("invalid", f"task_full: {error.message}") from None
-        raise
-
-
-async def _require_open(client: Client, task_id: str) -> None:
-    """A server that does not find a task says the same of one that is over as of one that never was."""
-    try:
-        found = await describe_task(client, task_id)
-    except NoSuchTask as error:
-        raise _Answered("not_found", str(error)) from None
-    if found.status != WorkflowExecutionStatus.RUNNING:
-        raise _Answered("closed", "the task is over")

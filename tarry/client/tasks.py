@@ -116,6 +116,20 @@ async def view(client: Client, task_id: str) -> TaskView:
     return answer
 
 
+async def view_at_once(client: Client, task_id: str) -> TaskView | None:
+    """Where a task stands; None when no worker says so within two seconds.
+
+    Raises:
+        NoSuchTask: no task has that id.
+    """
+    try:
+        return await _ask(client, task_id, TASK, TaskView)
+    except RPCError as error:
+        if error.status not in _SILENCE:
+            raise
+        return None
+
+
 async def _ask(client: Client, task_id: str, query: str, as_type: type[T]) -> T:
     handle = client.get_workflow_handle(task_id)
     try:

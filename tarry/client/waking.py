@@ -23,6 +23,7 @@ from temporalio.client import Client
 from signals.parking import MAX_AHEAD
 from tarry.attributes import DEADLINE, STATE
 from tarry.client.errors import reaching_server
+from tarry.client.work import literal
 from tarry.core.messages import Frozen
 from tarry.core.protocol import GENERATION, TOOL_CALL
 
@@ -63,8 +64,7 @@ class WakeCheck:
     def __init__(self, client: Client, task_queue: str) -> None:
         self._client = client
         self._queue = task_queue
-        name = task_queue.replace("'", "''")
-        self._ours = f"TaskQueue = '{name}'"
+        self._ours = f"TaskQueue = {literal(task_queue)}"
         self._paired_at: datetime | None = None
         self._paired_runs = 0
 
@@ -103,7 +103,7 @@ class WakeCheck:
             return "backlog"
         if await self._count(_RUNS_ITSELF):
             return "running"
-        if await self._count(f"{DEADLINE.name} <= {_literal(now)}"):
+        if await self._count(f"{DEADLINE.name} <= {_moment(now)}"):
             return "deadline"
         return "running" if await self._has_lone_run(now) else ""
 
@@ -137,10 +137,10 @@ class WakeCheck:
         return False
 
     async def _has_changed(self) -> bool:
-        """Whether a generation or a call began or ended since they were paired. A held one that was let go adds a run."""
+        """Whether a generation or a call began or ended since they were paired. One that was held adds to the runs."""
         if self._paired_at is None:
             return True
-        since = _literal(self._paired_at - _SKEW)
+        since = _moment(self._paired_at - _SKEW)
         kinds = f'WorkflowType IN ("{GENERATION}", "{TOOL_CALL}")'
         query = f"{self._ours} AND {kinds} AND (StartTime > {since} OR CloseTime > {since})"
         return (await self._client.count_workflows(query)).count > 0
@@ -192,8 +192,8 @@ class WakeCheck:
 
 
 def _between(low: datetime, high: datetime) -> str:
-    return f"{DEADLINE.name} > {_literal(low)} AND {DEADLINE.name} <= {_literal(high)}"
+    return f"{DEADLINE.name} > {_moment(low)} AND {DEADLINE.name} <= {_moment(high)}"
 
 
-def _literal(moment: datetime) -> str:
-    return f"'{moment.isoformat()}'"
+def _moment(moment: datetime) -> str:
+    return literal(moment.isoformat())
