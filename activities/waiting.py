@@ -29,7 +29,8 @@ class WaitingActivities:
     @activity.defn(name=JUDGE)
     async def judge(self, input: JudgeInput) -> Verdicts:
         """A verdict for each delivery: whether its token takes it, and in which version it is (spec §3.2)."""
-        return Verdicts(verdicts=tuple([await self._verdict(delivery) for delivery in input.deliveries]))
+        # All at once: however many of them keep a validator busy for ever, the others are answered in time.
+        return Verdicts(verdicts=tuple(await asyncio.gather(*map(self._verdict, input.deliveries))))
 
     async def _verdict(self, delivery: Delivery) -> Verdict:
         # In a thread of its own: validators are the application's code, and the worker's loop does not wait for them.

@@ -54,6 +54,13 @@ class Delivery(BaseModel):
         """The key it is for."""
         return SignalKey(self.signal, self.key)
 
+    @property
+    def problem(self) -> str | None:
+        """Why no task could take it, whatever its token says; None when one might."""
+        if len(self.delivery_id) > MAX_DELIVERY_ID:
+            return f"delivery_id has {len(self.delivery_id)} characters, {MAX_DELIVERY_ID} are allowed"
+        return key_problem(self.key) or value_problem(self.value)
+
 
 class Receipt(BaseModel):
     """What became of a delivery that entered history. Names of over 200 characters end in a hash."""
@@ -167,7 +174,7 @@ class Box(BaseModel):
             return earlier.answer, earlier.reason
         if closed:
             return "closed", "the task is over or was stopped"
-        if (problem := invalid or _problem(delivery)) is not None:
+        if (problem := invalid or delivery.problem) is not None:
             return "invalid", problem
         state = self.state(delivery.target)
         if state.stored is not None:
@@ -280,12 +287,6 @@ class Box(BaseModel):
                 if (stored := state.stored) is not None:
                     delivery = Delivery(signal=signal, key=key, delivery_id=stored.delivery_id)
                     yield _receipt(delivery, "delivered", "", stored.at)
-
-
-def _problem(delivery: Delivery) -> str | None:
-    if len(delivery.delivery_id) > MAX_DELIVERY_ID:
-        return f"delivery_id has {len(delivery.delivery_id)} characters, {MAX_DELIVERY_ID} are allowed"
-    return key_problem(delivery.key) or value_problem(delivery.value)
 
 
 def _cost(key: SignalKey, held: Delivery | Stored | None) -> int:

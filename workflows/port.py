@@ -8,7 +8,7 @@ asks the history which of the two came first (spec §3.7).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -19,7 +19,7 @@ from temporalio.common import RawValue
 from temporalio.exceptions import ActivityError, ApplicationError
 
 from signals.box import Answer, Box, Delivery, Receipt
-from signals.data import clean
+from signals.data import clean, json_size
 from signals.parking import Park
 from signals.tokens import MAX_NAME
 from tarry import serving
@@ -41,7 +41,9 @@ from workflows.supervise import StopSwitch
 MAX_UPDATES = 1_800
 """Temporal takes 2,000 updates in one run; the rest is for results and Stop (spec §1.5)."""
 MAX_BATCH = 100
-"""Deliveries that are judged at once. It decides on commands: change it only behind `workflow.patched`."""
+MAX_BATCH_BYTES = 1024 * 1024
+"""Deliveries that are judged at once: so many, and so many bytes of them, but always one. Both decide on commands:
+change them only behind `workflow.patched`."""
 
 
 @dataclass
@@ -96,21 +98,25 @@ class Port:
         Raises:
             ApplicationError: REFUSED with the receipt it would have, or CROWDED.
         """
-        if self._queue and not self.is_closed:
-            return  # what came before it may decide
+        # What came before it, and is not judged yet, may decide.
+        if self.is_closed or not self._queue:
+            self._check_answer(delivery)
+        if self.updates >= MAX_UPDATES:
+            raise ApplicationError("this run has taken as many updates as it may", type=CROWDED)
+
+    def _check_answer(self, delivery: Delivery) -> None:
         invalid = serving.judge(workflow.info().task_queue, delivery)
         answer, reason = self._answer(delivery, invalid)
         if answer != "delivered" or self._box.answered(delivery) is not None:
             raise ApplicationError(reason or answer, self._told(delivery, answer, reason), type=REFUSED)
-        if self.updates >= MAX_UPDATES:
-            raise ApplicationError("this run has taken as many updates as it may", type=CROWDED)
 
     async def deliver(self, delivery: Delivery) -> Receipt:
         """For an update's handler: the receipt, once it is judged."""
         self.updates += 1
         now = workflow.now()
         park = self._state.park
-        arrival = Arrival(delivery, now, late=park is not None and park.is_over(now))
+        late = park is not None and park.is_over(now)
+        arrival = Arrival(delivery, now, late=late, problem=delivery.problem or "")
         self._post(arrival)
         await workflow.wait_condition(lambda: arrival.receipt is not None)
         assert arrival.receipt is not None
@@ -123,6 +129,7 @@ class Port:
             envelope = _envelope(args)
             arrival.delivery = _best_effort(arrival.delivery, envelope)
             arrival.delivery = Delivery.model_validate({"signal": name} | envelope)
+            arrival.problem = arrival.delivery.problem or ""
         except (ValueError, TypeError) as error:
             arrival.problem = _said(error)
         self._post(arrival)
@@ -131,12 +138,21 @@ class Port:
         """Judge what comes, in order, for as long as the run lasts."""
         while True:
             await workflow.wait_condition(lambda: bool(self._queue))
-            batch = self._queue[:MAX_BATCH]
+            batch = list(self._batch())
             verdicts = await self._judge(batch)
             late = await self._late(batch)
             for arrival, verdict in zip(batch, verdicts, strict=True):
                 self._take(arrival, verdict, is_late=arrival.late or arrival.number in late)
             del self._queue[: len(batch)]
+
+    def _batch(self) -> Iterator[Arrival]:
+        size = 0
+        for arrival in self._queue[:MAX_BATCH]:
+            # What is refused already is not sent to be judged.
+            size += 0 if arrival.problem else json_size(arrival.delivery.value)
+            if size > MAX_BATCH_BYTES:
+                return
+            yield arrival
 
     def _post(self, arrival: Arrival) -> None:
         if self.is_closed and not self._queue:
@@ -177,22 +193,29 @@ class Port:
             reason=reason,
         )
 
-    async def _judge(self, batch: list[Arrival]) -> Sequence[Verdict]:
+    async def _judge(self, batch: list[Arrival]) -> Iterable[Verdict]:
         """What the registry says of them; where it says nothing at all, that they could not be judged."""
-        input = JudgeInput(deliveries=tuple(arrival.delivery for arrival in batch))
+        doubtful = [arrival.delivery for arrival in batch if not arrival.problem]
+        # Whatever is said of a value, a task that is over does not take it.
+        if not doubtful or self.is_closed:
+            return [Verdict()] * len(batch)
+        verdicts = iter(await self._verdicts(JudgeInput(deliveries=tuple(doubtful))))
+        return [Verdict() if arrival.problem else next(verdicts) for arrival in batch]
+
+    async def _verdicts(self, input: JudgeInput) -> Sequence[Verdict]:
+        unjudged = [Verdict(invalid="it could not be judged")] * len(input.deliveries)
         try:
             found: Verdicts = await workflow.execute_local_activity(
                 JUDGE, input, result_type=Verdicts, **options.LOOKUP
             )
         except ActivityError:
             try:
-                found = await workflow.execute_activity(JUDGE, input, result_type=Verdicts, **options.JUDGE)
-            except ActivityError as error:
-                problem = clean(f"it could not be judged: {error.cause or error}", 400)
-                return [Verdict(invalid=problem)] * len(batch)
-        if len(found.verdicts) != len(batch):
-            return [Verdict(invalid="it could not be judged")] * len(batch)
-        return found.verdicts
+                found = await self._stop.watch(
+                    workflow.start_activity(JUDGE, input, result_type=Verdicts, **options.JUDGE)
+                )
+            except ActivityError:
+                return unjudged
+        return found.verdicts if len(found.verdicts) == len(unjudged) else unjudged
 
     async def _late(self, batch: list[Arrival]) -> set[int]:
         """The numbers of the plain signals that the server stored too late for the park."""
@@ -203,13 +226,11 @@ class Port:
         if not numbers:
             return set()
         try:
-            ruling = await workflow.execute_activity(
-                REFEREE,
-                RefereeInput(numbers=numbers, deadline=park.until),
-                result_type=Ruling,
-                **options.REFEREE,
+            input = RefereeInput(numbers=numbers, deadline=park.until)
+            ruling = await self._stop.watch(
+                workflow.start_activity(REFEREE, input, result_type=Ruling, **options.REFEREE)
             )
-        except ActivityError:  # given up by hand: nobody can say that they were in time
+        except ActivityError:  # by a Stop, or given up by hand: nobody can say that they were in time
             return set(numbers)
         return set(numbers) - set(ruling.in_time)
 
