@@ -9,33 +9,35 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Any, Literal, TypeVar
 
 from temporalio import activity
-from temporalio.client import Client
 
 from activities.asking import GIVEN_UP, call_of, is_after_reset, key_state, start_update, take_error
+from activities.committing import Committer
 from activities.output import Output
 from signals.box import KeyState
 from signals.parking import Wake
 from signals.tokens import Signal, SignalKey
 from tarry import webhooks
-from tarry.api import Expired, Received, StaleRun, TaskFull, ToolApi
+from tarry.api import Expired, Received, Send, StaleRun, Start, TaskFull, ToolApi
+from tarry.client import Harness
 from tarry.client.signals import deliver
+from tarry.core.commits import CommitInput
 from tarry.core.protocol import (
     MEMO,
     MemoInput,
+    SubmissionView,
     ToolRunInput,
     digest,
 )
 from tarry.core.results import Diagnostic, plain_json
 from tarry.core.text import canonical_json, clean_text
 from tarry.core.waiting import CREATE_TASK, CreateTask, SignalResult
-from tarry.settings import Settings
 from tarry.tasks import DurableTask
 
 T = TypeVar("T")
@@ -57,16 +59,17 @@ class RunApi(ToolApi):
 
     def __init__(
         self,
-        client: Client,
-        settings: Settings,
+        harness: Harness,
         input: ToolRunInput,
         output: Output,
         stop: threading.Event,
         purpose: Purpose = "memo",
     ) -> None:
         info = activity.info()
+        client = harness.client
         self._client = client
-        self._settings = settings
+        self._settings = harness.settings
+        self._committer = Committer(harness, input.conversation_id, input.task_id)
         self._queue = info.task_queue
         self._call = call_of(client, input)
         self._input = input
@@ -201,6 +204,38 @@ class RunApi(ToolApi):
         self._check_open()
         return webhooks.callback_url(self._settings, self.task_id, key, expires=expires)
 
+    async def submit(self, conversation_id: str, content: str, *, request_id: str) -> SubmissionView:
+        """Submit an input to a conversation."""
+        return await asyncio.wrap_future(self._submit(conversation_id, content, request_id))
+
+    def submit_sync(self, conversation_id: str, content: str, *, request_id: str) -> SubmissionView:
+        """`submit` for a sync tool: blocks its thread."""
+        return self._submit(conversation_id, content, request_id).result()
+
+    async def commit(
+        self,
+        *,
+        key: str,
+        notes: Sequence[str] = (),
+        inputs: Sequence[str] = (),
+        signals: Sequence[Send[Any]] = (),
+        tasks: Sequence[Start[Any]] = (),
+    ) -> bool:
+        """Change the own conversation, all of it or nothing."""
+        return await asyncio.wrap_future(self._commit(self._committer.compose(key, notes, inputs, signals, tasks)))
+
+    def commit_sync(
+        self,
+        *,
+        key: str,
+        notes: Sequence[str] = (),
+        inputs: Sequence[str] = (),
+        signals: Sequence[Send[Any]] = (),
+        tasks: Sequence[Start[Any]] = (),
+    ) -> bool:
+        """`commit` for a sync tool: blocks its thread."""
+        return self._commit(self._committer.compose(key, notes, inputs, signals, tasks)).result()
+
     def close(self) -> None:
         """Raise the fence, on the worker's loop: from here on every method raises `StaleRun`."""
         self._closed.set()
@@ -237,6 +272,13 @@ class RunApi(ToolApi):
     def _expect(self, source: str, match: str, key: SignalKey) -> Future[None]:
         expecting = partial(webhooks.expect, self._client, source, match, self.task_id, key, task_queue=self._queue)
         return self._at_home(lambda: asyncio.create_task(expecting()))
+
+    def _submit(self, conversation_id: str, content: str, request_id: str) -> Future[SubmissionView]:
+        submitting = partial(self._committer.submit, conversation_id, content, request_id)
+        return self._at_home(lambda: asyncio.create_task(submitting()))
+
+    def _commit(self, commit: CommitInput) -> Future[bool]:
+        return self._at_home(lambda: asyncio.create_task(self._committer.commit(commit)))
 
     def _at_home(self, start: Callable[[], asyncio.Task[R]]) -> Future[R]:
         """Start work on the worker's loop; it is given up when this run is."""

@@ -15,7 +15,6 @@ from typing import Any
 
 from pydantic import BaseModel
 from temporalio import activity
-from temporalio.client import Client
 from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
 from temporalio.service import RPCError
 
@@ -28,6 +27,7 @@ from signals.box import Box
 from signals.parking import InvalidPark, Sleep, park
 from signals.tokens import Signal
 from tarry.api import StaleRun
+from tarry.client import Harness
 from tarry.core import results
 from tarry.core.arguments import BadArguments, parameters_text, validate
 from tarry.core.protocol import (
@@ -44,7 +44,6 @@ from tarry.core.protocol import (
 from tarry.core.results import Diagnostic
 from tarry.core.text import bound_text
 from tarry.core.waiting import ParkRequest, StepRequest
-from tarry.settings import Settings
 from tarry.tools import API_PARAMETER, RetryTool, Tool
 
 MAX_ATTEMPTS = 6
@@ -70,8 +69,7 @@ class TimedOut(Exception):
 class Host:
     """What every run on this worker shares. `grace` is how long code has to end once it is stopped."""
 
-    client: Client
-    settings: Settings
+    harness: Harness
     signals: Mapping[str, Signal[Any]]
     outcomes: Outcomes
     grace: timedelta
@@ -87,7 +85,7 @@ class ToolRun:
         self._tool = tool
         self._input = input
         self._host = host
-        self._client = host.client
+        self._client = host.harness.client
         self._outcomes = host.outcomes
         self._grace = host.grace.total_seconds()
         self._attempt = activity.info().attempt
@@ -222,7 +220,7 @@ class ToolRun:
 
     async def _hooked(self, hook: Callable[..., Any], arguments: BaseModel, output: Output, purpose: Purpose) -> Ended:
         stop = threading.Event()
-        api = RunApi(self._client, self._host.settings, self._input, output, stop, purpose=purpose)
+        api = RunApi(self._host.harness, self._input, output, stop, purpose=purpose)
         offered = self._tool.call_arguments(arguments) | {API_PARAMETER: api}
         limit = min(HOOK_SECONDS, self._input.call.timeout)
         return await self._isolated(lambda: hook(**_accepted(hook, offered)), api, stop, limit)
@@ -246,7 +244,7 @@ class ToolRun:
 
     async def _run(self, arguments: BaseModel) -> ToolOutcome | ParkRequest | StepRequest:
         tool, stop = self._tool, threading.Event()
-        api = RunApi(self._client, self._host.settings, self._input, self._output, stop)
+        api = RunApi(self._host.harness, self._input, self._output, stop)
         values = tool.call_arguments(arguments) | ({API_PARAMETER: api} if tool.takes_api else {})
         timeout = self._input.call.timeout
         try:

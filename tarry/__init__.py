@@ -1,16 +1,19 @@
 """Durable agents on Temporal that wait for the world: what an application imports."""
 
 from signals import Ask, Signal, SignalKey, Sleep, Unreadable, Wake
-from tarry.api import Expired, Received, StaleRun, TaskFull, ToolApi
+from tarry.api import Expired, Received, Send, StaleRun, Start, TaskFull, ToolApi
 from tarry.app import App, Extension, Registry
 from tarry.client import (
     Conversation,
     ConversationBusy,
+    DurableTaskHandle,
     Harness,
     InboxFull,
     InputTooLarge,
     NoSuchConversation,
+    NoSuchTask,
     NotHeld,
+    Outcome,
     RequestConflict,
     ServerUnavailable,
     Submission,
@@ -19,30 +22,40 @@ from tarry.client import (
     WorkItem,
 )
 from tarry.core.waiting import SignalResult
+from tarry.tasks import DurableTask, Go
 from tarry.tools import RetryTool, Tool, ToolResult, tool
+from tarry.webhooks import MatchTaken, WebhookError
 
 __all__ = [
     "App",
     "Ask",
     "Conversation",
     "ConversationBusy",
+    "DurableTask",
+    "DurableTaskHandle",
     "Expired",
     "Extension",
+    "Go",
     "Harness",
     "InboxFull",
     "InputTooLarge",
+    "MatchTaken",
     "NoSuchConversation",
+    "NoSuchTask",
     "NotHeld",
+    "Outcome",
     "Received",
     "Registry",
     "RequestConflict",
     "RetryTool",
+    "Send",
     "ServerUnavailable",
     "Signal",
     "SignalKey",
     "SignalResult",
     "Sleep",
     "StaleRun",
+    "Start",
     "Submission",
     "SubmissionRefused",
     "TarryError",
@@ -52,6 +65,7 @@ __all__ = [
     "ToolResult",
     "Unreadable",
     "Wake",
+    "WebhookError",
     "WorkItem",
     "tool",
 ]

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Generic, Literal, Protocol, TypeVar
 
 from signals.parking import Wake
 from signals.tokens import Signal, SignalKey
+from tarry.core.protocol import SubmissionView
 from tarry.core.waiting import SignalResult
 from tarry.tasks import DurableTask
 
@@ -34,6 +36,25 @@ class StaleRun(Exception):
 
 class TaskFull(Exception):
     """A value is too large, or what the call already holds leaves no room for it; nothing was stored."""
+
+
+@dataclass(frozen=True)
+class Send(Generic[T]):
+    """A value for a key of another task, to leave with a commit."""
+
+    task_id: str
+    token: Signal[T]
+    key: str
+    value: T
+
+
+@dataclass(frozen=True)
+class Start(Generic[I]):
+    """A durable task to be started with a commit, under a key of the conversation. It outlives who committed it."""
+
+    task: DurableTask[I, Any]
+    input: I
+    key: str
 
 
 class ToolApi(Protocol):
@@ -180,4 +201,55 @@ class ToolApi(Protocol):
             WebhookError: the worker has no `TARRY_GATEWAY_URL` or no `TARRY_CALLBACK_SECRETS`.
             ValueError: the key cannot be one, or `expires` has no time zone.
         """
+        ...
+
+    async def submit(self, conversation_id: str, content: str, *, request_id: str) -> SubmissionView:
+        """Submit an input to a conversation, this one or another, durably; the same request id again changes nothing.
+
+        Raises:
+            RequestConflict: the request id was used for other content.
+            InboxFull, InputTooLarge: it was refused.
+            ServerUnavailable: no server answers; submit again under the same request id.
+            StaleRun: this run was given up.
+        """
+        ...
+
+    def submit_sync(self, conversation_id: str, content: str, *, request_id: str) -> SubmissionView:
+        """`submit` for a sync tool."""
+        ...
+
+    async def commit(
+        self,
+        *,
+        key: str,
+        notes: Sequence[str] = (),
+        inputs: Sequence[str] = (),
+        signals: Sequence[Send[Any]] = (),
+        tasks: Sequence[Start[Any]] = (),
+    ) -> bool:
+        """Change this task's conversation, all of it or nothing, durably when it returns (spec §7.3).
+
+        Notes are for people, and stand in the transcript once no run is open; inputs are queued; signals and tasks
+        leave for where they go, and what became of a signal is its receipt there. False when `key` was committed by
+        this task before: then nothing happens a second time.
+
+        Raises:
+            RequestConflict: the key was used for other content.
+            InboxFull: too much waits in the conversation.
+            ValueError: it has over 512 KiB, a part does not fit, or this task belongs to no conversation.
+            NoSuchConversation, ServerUnavailable: nobody took it.
+            StaleRun: this run was given up.
+        """
+        ...
+
+    def commit_sync(
+        self,
+        *,
+        key: str,
+        notes: Sequence[str] = (),
+        inputs: Sequence[str] = (),
+        signals: Sequence[Send[Any]] = (),
+        tasks: Sequence[Start[Any]] = (),
+    ) -> bool:
+        """`commit` for a sync tool."""
         ...

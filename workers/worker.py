@@ -25,6 +25,7 @@ from activities.adopt import AdoptActivities
 from activities.expectation import ExpectationActivities
 from activities.keeping import KeepingActivities
 from activities.model import ModelActivities
+from activities.sending import SendActivities
 from activities.tasks import TaskActivities
 from activities.tools import ToolActivities
 from activities.waiting import WaitingActivities
@@ -89,6 +90,7 @@ def build_worker(client: Client, app: App, settings: Settings) -> Worker:
             keeping.find_submission,
             keeping.salvage,
             adopting.adopt,
+            SendActivities(client).send,
             expecting.forward,
         ],
         workflow_runner=SandboxedWorkflowRunner(

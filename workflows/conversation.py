@@ -15,6 +15,7 @@ from temporalio.common import RawValue
 from temporalio.exceptions import ApplicationError
 
 from tarry import attributes
+from tarry.core.commits import COMMIT, CommitInput, Committed
 from tarry.core.conversation import ConversationInput, ConversationState, OpenRun
 from tarry.core.inbox import Busy, Conflict, Full, Record, TooLarge, view
 from tarry.core.protocol import (
@@ -36,9 +37,12 @@ from tarry.core.protocol import (
     SubmitInput,
 )
 from tarry.core.transcript import NoSuchPosition, Slice
+from workflows import outbox
 from workflows.keeping import archive_settled, find_submission, seal
 from workflows.runs import run_generation
 from workflows.supervise import StopSwitch, supervise
+
+_REFUSALS: dict[type[Exception], str] = {Conflict: CONFLICT, Busy: BUSY, Full: INBOX_FULL, TooLarge: INVALID}
 
 
 @workflow.defn(name=CONVERSATION)
@@ -60,8 +64,9 @@ class Conversation:
         if workflow.info().typed_search_attributes.get(attributes.CONVERSATION) is None:
             # Whoever started it by a plain signal did not set it, and lists go by it (spec §9.1).
             workflow.upsert_search_attributes([attributes.CONVERSATION.value_set(workflow.info().workflow_id)])
+        self._sending = asyncio.ensure_future(outbox.serve(self._state.commits))
         await supervise(self._body(), self._abort_all)
-        while self._stop.is_set:  # a Stop in the very task that turns over
+        while self._stop.is_set or self._state.commits.outbox:  # a Stop, or a commit, in the very task that turns over
             await supervise(self._body(), self._abort_all)
         workflow.continue_as_new(input.model_copy(update={"carry": self._state}))
 
@@ -90,7 +95,7 @@ class Conversation:
         info = workflow.info()
         events = info.get_current_history_length()
         is_long = events > self._state.turnover_events or info.is_continue_as_new_suggested()
-        return self._must_turn_over or is_long
+        return (self._must_turn_over or is_long) and not self._state.commits.outbox
 
     def _abort_all(self) -> None:
         """Temporal's cancel means Stop; the conversation lives on in a fresh run (spec §7.4)."""
@@ -145,18 +150,26 @@ class Conversation:
     def _check(self, input: SubmitInput, known: Record | None) -> Record | None:
         try:
             return self._state.inbox.check(input, busy=self._state.open is not None, known=known)
-        except Conflict as error:
-            raise ApplicationError(str(error), type=CONFLICT) from error
-        except Busy as error:
-            raise ApplicationError(str(error), type=BUSY) from error
-        except Full as error:
-            raise ApplicationError(str(error), type=INBOX_FULL) from error
-        except TooLarge as error:
-            raise ApplicationError(str(error), type=INVALID) from error
+        except (Conflict, Busy, Full, TooLarge) as error:
+            raise ApplicationError(str(error), type=_REFUSALS[type(error)]) from error
 
     def _view(self, record: Record) -> SubmissionView:
         run_id = self._state.generation_of(workflow.info().workflow_id, record.run)
         return view(record, run_id, self._state.answer_text(record))
+
+    @workflow.update(name=COMMIT)
+    def commit(self, input: CommitInput) -> Committed:
+        """Several changes that become durable together (spec §7.3)."""
+        return self._state.commit(input, workflow.now(), workflow.info().workflow_id)
+
+    @commit.validator
+    def _check_commit(self, input: CommitInput) -> None:
+        try:
+            if self._state.commits.is_known(input):
+                raise ApplicationError("known key", Committed(key=input.key, is_repeat=True), type=DUPLICATE)
+            self._state.check_commit(input)
+        except (Conflict, Full, TooLarge) as error:
+            raise ApplicationError(str(error), type=_REFUSALS[type(error)]) from error
 
     @workflow.update(name=ABORT)
     def abort(self) -> str:

@@ -47,6 +47,12 @@ REFEREE: ActivityConfig = {
     "summary": "which came first, the signal or the deadline?",
 }
 
+SEND: ActivityConfig = {
+    "start_to_close_timeout": timedelta(seconds=30),
+    "retry_policy": RetryPolicy(initial_interval=timedelta(seconds=1), maximum_interval=timedelta(seconds=30)),
+    "summary": "send from the outbox",
+}
+
 CLEANUP_SECONDS = 26.0
 """How long a stopped task may take to clean up; then its result says that the cleanup is unknown (spec §7.4)."""
 

@@ -1,6 +1,7 @@
 """The client: what a program that talks to agents uses. All async, usable from a plain script."""
 
 from tarry.client.conversation import Conversation
+from tarry.client.durable_tasks import DurableTaskHandle, Outcome
 from tarry.client.errors import (
     ConversationBusy,
     InboxFull,
@@ -21,12 +22,14 @@ from tarry.client.work import WorkItem
 __all__ = [
     "Conversation",
     "ConversationBusy",
+    "DurableTaskHandle",
     "Harness",
     "InboxFull",
     "InputTooLarge",
     "NoSuchConversation",
     "NoSuchTask",
     "NotHeld",
+    "Outcome",
     "RequestConflict",
     "ServerUnavailable",
     "Submission",

@@ -70,7 +70,7 @@ class Harness:
 
         Raises:
             RequestConflict: the key was used for another task or input.
-            ValueError: the input does not fit; the key is empty, over 150 bytes, or holds `/`, `~` or control characters.
+            ValueError: the input does not fit; or the key is empty, over 150 bytes, or holds `/`, `~` or controls.
             ServerUnavailable: no server answers.
         """
         return await start_task(self.client, self.settings, task, input, key=key)

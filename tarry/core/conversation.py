@@ -9,6 +9,7 @@ from datetime import datetime
 
 from pydantic import BaseModel, Field
 
+from tarry.core.commits import CommitInput, Commits, Committed
 from tarry.core.inbox import Inbox, Record
 from tarry.core.messages import AssistantMessage, Frozen, Usage
 from tarry.core.protocol import ConversationView, Refusal, RunResult, RunSettings
@@ -44,6 +45,7 @@ class ConversationState(BaseModel):
     usage: Usage = Usage()
     turnover_events: int = RunSettings().turnover_events
     refusals: list[Refusal] = Field(default_factory=list)
+    commits: Commits = Field(default_factory=Commits)
 
     @classmethod
     def born(cls, nonce: str) -> ConversationState:
@@ -52,7 +54,10 @@ class ConversationState(BaseModel):
 
     def open_next(self, now: datetime, conversation_id: str) -> None:
         """Place the oldest queued input and open its run, unless one is open or nothing waits."""
-        if self.open is not None or not self.inbox.queue:
+        if self.open is not None:
+            return
+        self._place_notes()
+        if not self.inbox.queue:
             return
         self.runs += 1
         entry = self.transcript.append(user_draft(self.inbox.queue[0].content, now, self.runs))
@@ -65,6 +70,32 @@ class ConversationState(BaseModel):
             start=entry.position,
             settings=item.settings,
         )
+
+    def _place_notes(self) -> None:
+        for note in self.commits.taken_notes():
+            self.transcript.append(note_draft(note.text, note.at, self.runs))
+
+    def commit(self, commit: CommitInput, now: datetime, conversation_id: str) -> Committed:
+        """Take a commit, all of it or nothing; under a known key nothing, and it is told so (spec §7.3).
+
+        Raises:
+            Conflict: the key was used for other content.
+            TooLarge, Full: it cannot be taken; nothing was.
+        """
+        if self.commits.is_known(commit):
+            return Committed(key=commit.key, is_repeat=True)
+        self.check_commit(commit)
+        self.commits.take(commit, now)
+        for submit in commit.inputs:
+            self.inbox.admit(submit, now)
+        self.open_next(now, conversation_id)
+        return Committed(key=commit.key)
+
+    def check_commit(self, commit: CommitInput) -> None:
+        """Whether a new commit can be taken; raises as `commit`."""
+        self.commits.check(commit)
+        for submit in commit.inputs:
+            self.inbox.check(submit, busy=False, known=None)
 
     def rename_open(self, generation_id: str) -> OpenRun:
         """The open run goes on under another id, since another timeline used its own (spec §1.7)."""

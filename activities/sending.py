@@ -1,0 +1,62 @@
+"""`tarry.send`: one item of an outbox on its way. May run again: receivers know a repeat by its id."""
+
+from __future__ import annotations
+
+from temporalio import activity
+from temporalio.client import Client
+from temporalio.common import SearchAttributePair, TypedSearchAttributes, WorkflowIDReusePolicy
+from temporalio.exceptions import WorkflowAlreadyStartedError
+
+from tarry import attributes
+from tarry.client.signals import deliver
+from tarry.connect import sending_inline
+from tarry.core.commits import SEND, SendInput, SendSignal, StartTask
+from tarry.core.protocol import DIGEST_MEMO, DURABLE_TASK
+
+
+class SendActivities:
+    """Sends through the worker's own client."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+
+    @activity.defn(name=SEND)
+    async def send(self, input: SendInput) -> str:
+        """What became of it, in a word. A task that is over or was never there is told of, and drops the item."""
+        match input.item:
+            case SendSignal():
+                return await self._deliver(input.item)
+            case StartTask():
+                return await self._start(input.item)
+
+    async def _deliver(self, item: SendSignal) -> str:
+        sent = item.delivery
+        result = await deliver(
+            self._client,
+            item.task_id,
+            sent.signal,
+            sent.key,
+            sent.value,
+            version=sent.version,
+            delivery_id=sent.delivery_id,
+        )
+        return result.answer
+
+    async def _start(self, item: StartTask) -> str:
+        call = item.input.call
+        owner = item.input.conversation_id or item.task_id
+        pairs = [(attributes.STATE, "running"), (attributes.CONVERSATION, owner), (attributes.TOOL, call.tool)]
+        try:
+            await sending_inline(self._client).start_workflow(
+                DURABLE_TASK,
+                item.input,
+                id=item.task_id,
+                task_queue=activity.info().task_queue,
+                id_reuse_policy=WorkflowIDReusePolicy.REJECT_DUPLICATE,
+                search_attributes=TypedSearchAttributes([SearchAttributePair(key, value) for key, value in pairs]),
+                memo={DIGEST_MEMO: item.digest},
+                static_summary=call.tool,
+            )
+        except WorkflowAlreadyStartedError:
+            return "known"
+        return "started"

@@ -1,0 +1,139 @@
+"""Commits to a conversation: several changes that become durable together, once for each key.
+
+Pure. Notes are placed as soon as no run is open, since an open run owns the end of the transcript. What leaves the
+conversation, a delivery or the start of a task, waits in the outbox until it is acknowledged (spec §1.6, §7.3).
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Literal
+
+from pydantic import BaseModel, Field
+
+from signals.box import Delivery
+from tarry.core.inbox import Conflict, Full, TooLarge
+from tarry.core.messages import Frozen
+from tarry.core.protocol import SubmitInput, digest
+from tarry.core.task import TaskInput
+from tarry.core.text import canonical_json
+
+COMMIT = "tarry.commit"
+"""Update: a `CommitInput`; returns a `Committed`."""
+SEND = "tarry.send"
+
+MAX_KEYS = 500
+"""Commits that are remembered by key, the newest."""
+MAX_COMMIT_BYTES = 512 * 1024
+MAX_WAITING_BYTES = 1024 * 1024
+"""Of notes that wait for the end of a run, and of the outbox, together."""
+
+
+class SendSignal(Frozen):
+    """A delivery that leaves with the commit; its delivery id makes a repeat harmless."""
+
+    kind: Literal["signal"] = "signal"
+    task_id: str
+    delivery: Delivery
+
+
+class StartTask(Frozen):
+    """A durable task that is started with the commit and outlives whoever asked for it."""
+
+    kind: Literal["task"] = "task"
+    task_id: str
+    digest: str
+    input: TaskInput
+
+
+Sent = SendSignal | StartTask
+
+
+class CommitInput(Frozen):
+    """Everything that is to happen together, or not at all. `key` names the commit for whoever makes it."""
+
+    key: str = Field(max_length=300)
+    notes: tuple[str, ...] = ()
+    inputs: tuple[SubmitInput, ...] = ()
+    sends: tuple[Sent, ...] = ()
+
+
+class Committed(Frozen):
+    """A commit was taken, now or when its key came first."""
+
+    key: str
+    is_repeat: bool = False
+
+
+class SendInput(Frozen):
+    """One item of an outbox."""
+
+    item: Sent = Field(discriminator="kind")
+
+
+class WaitingNote(Frozen):
+    """A note that is placed when no run is open."""
+
+    text: str
+    at: datetime
+
+
+class Commits(BaseModel):
+    """What a conversation keeps of its commits."""
+
+    keys: dict[str, str] = Field(default_factory=dict, description="digest of the key to that of the content")
+    notes: list[WaitingNote] = Field(default_factory=list)
+    outbox: list[Sent] = Field(default_factory=list)
+    waiting_bytes: int = 0
+
+    def is_known(self, commit: CommitInput) -> bool:
+        """Whether the key was taken before, with the same content.
+
+        Raises:
+            Conflict: it was, with other content.
+        """
+        known = self.keys.get(digest(commit.key))
+        if known is not None and known != _content(commit):
+            raise Conflict(f"commit key {commit.key!r} was used for other content")
+        return known is not None
+
+    def check(self, commit: CommitInput) -> None:
+        """Whether a new commit can be taken.
+
+        Raises:
+            TooLarge: it has over 512 KiB.
+            Full: too much waits already.
+        """
+        size = len(canonical_json(commit.model_dump(mode="json")).encode())
+        if size > MAX_COMMIT_BYTES:
+            raise TooLarge(f"a commit of {size} bytes; {MAX_COMMIT_BYTES} are allowed")
+        if self.waiting_bytes + size > MAX_WAITING_BYTES:
+            raise Full("too much waits in this conversation for the end of a run, or to be sent")
+
+    def take(self, commit: CommitInput, now: datetime) -> None:
+        """Keep what a checked commit asks for; its inputs are the inbox's."""
+        self.keys[digest(commit.key)] = _content(commit)
+        while len(self.keys) > MAX_KEYS:
+            del self.keys[next(iter(self.keys))]
+        self.notes += [WaitingNote(text=text, at=now) for text in commit.notes]
+        self.outbox += commit.sends
+        self._weigh()
+
+    def taken_notes(self) -> list[WaitingNote]:
+        """The notes that waited, which are now the transcript's."""
+        notes, self.notes = self.notes, []
+        self._weigh()
+        return notes
+
+    def sent(self) -> None:
+        """The oldest item of the outbox is acknowledged."""
+        del self.outbox[0]
+        self._weigh()
+
+    def _weigh(self) -> None:
+        waiting = [note.text for note in self.notes] + [item.model_dump_json() for item in self.outbox]
+        self.waiting_bytes = sum(len(text.encode()) for text in waiting)
+
+
+def _content(commit: CommitInput) -> str:
+    return digest(canonical_json(commit.model_dump(mode="json", exclude={"key"})))
