@@ -25,8 +25,8 @@ $(INSTALLED): requirements.lock pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps --editable .
 	@touch $@
 
-demo: venv ## kill a worker in the middle of a tool, three times, and see what became of it
-	$(BIN)/tarry demo policies
+demo: venv ## kill workers in the middle of tools, let a call wait for CI with none up, and see what became of it
+	$(BIN)/tarry demo
 
 test: lint ## everything: static checks, then all tests
 	$(BIN)/pytest

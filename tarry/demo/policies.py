@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
-from urllib.parse import quote
 
 from pydantic import Field
 from temporalio.api.enums.v1 import EventType
@@ -24,8 +23,9 @@ from temporalio.client import Client
 from tarry.core.messages import Frozen, ToolMessage
 from tarry.core.protocol import SubmissionView
 from tarry.core.transcript import Entry, ToolFacts
+from tarry.demo.scenario import PATIENCE, ScenarioError, page_of
 from tarry.demo.tracker import Ticket, tickets_at, tracker
-from tarry.embedded import NAMESPACE, EmbeddedServer
+from tarry.embedded import EmbeddedServer
 from tarry.processes import Child
 from tarry.testing.stage import Stage
 
@@ -37,15 +37,9 @@ APPS: dict[Policy, str] = {
     "keyed": "tarry.demo.triage:scripted_keyed",
 }
 QUESTION = "Investigate the order failures."
-PATIENCE = 60.0
-"""Seconds a crash and an answer may take, each."""
 
 Report = Callable[[Policy, str], None]
 """Told of each step when it has happened."""
-
-
-class ScenarioError(Exception):
-    """A scenario did not come to its end. One line."""
 
 
 class PolicyFacts(Frozen):
@@ -175,7 +169,7 @@ class _Scenario:
             text=result.text,
             answer=settled.answer_text or "",
             noticed_after=round((await _noticed_at(client, facts.task_id) - crash.at).total_seconds(), 1),
-            web_ui=await self._page_of(client, settled.generation_id),
+            web_ui=await page_of(self._server, client, settled.generation_id),
             transcript=transcript,
         )
 
@@ -194,11 +188,6 @@ class _Scenario:
         """The tool of each line in the ledger."""
         lines = self._ledger.read_text().splitlines() if self._ledger.exists() else []
         return [line.split()[0] for line in lines]
-
-    async def _page_of(self, client: Client, workflow_id: str) -> str:
-        run_id = (await client.get_workflow_handle(workflow_id).describe()).run_id
-        place = f"namespaces/{NAMESPACE}/workflows/{quote(workflow_id, safe='')}/{run_id}/history"
-        return f"{self._server.ui_url}/{place}"
 
     def _say(self, text: str) -> None:
         self._report(self._policy, text)

@@ -69,7 +69,7 @@ class Stage:
         """
         number = len(self._workers) + 1
         child = worker(
-            self._app, log=self.folder / f"worker-{number}.log", environment=self._environment() | environment
+            self._app, log=self.folder / f"worker-{number}.log", environment=self.environment() | environment
         )
         self._workers.append(child)
         return await self._exit.enter_async_context(child)
@@ -80,7 +80,7 @@ class Stage:
         Raises:
             ChildError: it could not start; the end of its log says why.
         """
-        chosen = self._environment() | {f"{PREFIX}GATEWAY_PORT": "0"} | environment
+        chosen = self.environment() | {f"{PREFIX}GATEWAY_PORT": "0"} | environment
         return await self._exit.enter_async_context(
             gateway(self._app, log=self.folder / "gateway.log", environment=chosen)
         )
@@ -115,7 +115,8 @@ class Stage:
         client = await Client.connect(self._server.address, data_converter=data_converter(self._settings.store))
         return Harness(client, self._settings)
 
-    def _environment(self) -> dict[str, str]:
+    def environment(self) -> dict[str, str]:
+        """What a process of the stage is started with: our own environment, the server, the stage's settings."""
         found = dict(os.environ) if self._server is None else environment_of(self._server.address)
         chosen = self._settings.model_dump(exclude_none=True)
         return found | {f"{PREFIX}{name.upper()}": str(value) for name, value in chosen.items()}

@@ -1,4 +1,4 @@
-"""The demo, which several tests look at, is run once for a person and once for a program."""
+"""The demos, which several tests look at, are each run once for a person and once for a program."""
 
 from __future__ import annotations
 
@@ -70,3 +70,27 @@ async def _told(folder: Path) -> Story:
 
 async def _printed(folder: Path) -> Printed:
     return Printed(folder, await run(TARRY, "demo", "policies", "--json", cwd=folder), living_in(folder))
+
+
+@dataclass(frozen=True)
+class CiDemo:
+    """`tarry demo ci` as a person sees it, `tarry demo ci --json` as a program does, and the processes left behind."""
+
+    story: Ended
+    printed: Ended
+    left_behind: list[str]
+
+    @property
+    def lines(self) -> list[str]:
+        """What the person was told."""
+        return [line.rstrip() for line in self.story.stdout.splitlines()]
+
+
+@pytest.fixture(scope="session")
+async def ci_demo(tmp_path_factory: pytest.TempPathFactory) -> CiDemo:
+    """Both at the same time: half of it is waiting."""
+    folders = [tmp_path_factory.mktemp("ci") for _ in range(2)]
+    story, printed = await asyncio.gather(
+        run(TARRY, "demo", "ci", cwd=folders[0]), run(TARRY, "demo", "ci", "--json", cwd=folders[1])
+    )
+    return CiDemo(story, printed, [process for folder in folders for process in living_in(folder)])

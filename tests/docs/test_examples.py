@@ -39,6 +39,33 @@ default: tickets TICKET-1; the agent says: It was interrupted.
 safe:    tickets TICKET-2, TICKET-3; the agent says: Opened TICKET-3
 keyed:   tickets TICKET-4; the agent says: Opened TICKET-4
 """,
+    "04_signals.py": """\
+not_found
+invalid: city: Field required; town: Extra inputs are not permitted
+delivered (early: it is kept)
+duplicate (Oslo stays)
+accepted (no worker is up: the server keeps it)
+It came through Bergen to Oslo.
+receipt of what was accepted: delivered
+closed (it is over)
+""",
+    "05_ask_a_person.py": """\
+Ana is asked: Which colour?
+no work for workers now; some in 4.0 h at the latest
+Ana says: Blue.
+Ana did not answer in time.
+""",
+    "06_tool_waits_for_webhook.py": """\
+worker 1 ended by signal 9
+worker 2 ran the call again: build-1 was asked for 2 times and is the only one
+CI passed
+stopped: aborted; builds: passed, cancelled
+""",
+    "07_tool_polls.py": """\
+The export is there, after 200 looks.
+days that have passed on the server's clock: 8
+continued as new: True; no history over 1,200 events: True
+""",
 }
 
 

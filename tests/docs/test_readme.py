@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.docs.conftest import Demos
+from tests.docs.conftest import CiDemo, Demos
 from tests.support.programs import ROOT, Ended, end_of, living_in, run, start
 from tests.support.scripted_provider import CHAT_ANSWER, Reply, ScriptedProvider, chat_call, chat_chunk, sse
 
@@ -117,15 +117,16 @@ def test_every_command_ends_well_and_leaves_no_process(played: Played) -> None:
 def test_make_runs_the_demo_and_all_tests(played: Played) -> None:
     (demo,), (test,) = played.of("make demo"), played.of("make test")
 
-    assert demo.stdout.splitlines()[-1] == ".venv/bin/tarry demo policies"
+    assert demo.stdout.splitlines()[-1] == ".venv/bin/tarry demo"
     checks = [".venv/bin/ruff check .", ".venv/bin/mypy", ".venv/bin/pyright", ".venv/bin/pytest"]
     assert [line for line in test.stdout.splitlines() if line in checks] == checks
 
 
-def test_quoted_table_is_what_the_demo_prints(demos: Demos) -> None:
-    (table,) = blocks("text")
+def test_quoted_tables_are_what_the_demos_print(demos: Demos, ci_demo: CiDemo) -> None:
+    of_policies, of_ci = blocks("text")
 
-    assert table in "\n".join([*demos.story.lines, ""])
+    assert of_policies in "\n".join([*demos.story.lines, ""])
+    assert of_ci in "\n".join([*ci_demo.lines, ""])
 
 
 def test_agent_of_the_other_terminal_is_asked_read_and_listed(played: Played) -> None:
@@ -155,11 +156,16 @@ def test_key_is_all_it_takes_to_ask_a_real_model(played: Played) -> None:
     assert played.keys == ["Bearer sk-your-key"] * 2
 
 
-async def test_program_prints_what_is_said_of_it(tmp_path: Path) -> None:
-    (program,) = blocks("python")
-    found = re.search(r"Saved as `(\S+)` and run with `(.+)`, it prints `(.+)`", README)
-    assert found is not None
-    file, command, printed = found.groups()
+def programs() -> list[tuple[str, ...]]:
+    """Each program's text, file, command, and what is said that it prints."""
+    said = re.findall(r"Saved as `(\S+)` and run with `(.+)`, it prints `(.+?)`", README)
+    return [(text, *told) for text, told in zip(blocks("python"), said, strict=True)]
+
+
+@pytest.mark.parametrize(("program", "file", "command", "printed"), programs())
+async def test_program_prints_what_is_said_of_it(
+    program: str, file: str, command: str, printed: str, tmp_path: Path
+) -> None:
     (tmp_path / ".venv").symlink_to(sys.prefix)
     (tmp_path / file).write_text(program)
 
