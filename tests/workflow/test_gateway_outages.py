@@ -104,7 +104,7 @@ async def test_more_than_can_be_under_way_is_turned_away_and_comes_again(
     wire = Wire()
     async with stage(server, app, tmp_path) as on, gateway(on, wire.client(on.client)) as sender:
         wire.free.clear()
-        flood = [asyncio.create_task(sender.ci(f"{uuid.uuid4().hex}", "passed")) for _ in range(210)]
+        flood = [asyncio.create_task(sender.ci(uuid.uuid4().hex, "passed", source="strict")) for _ in range(210)]
         answers = await asyncio.gather(*flood)
         wire.free.set()
 
