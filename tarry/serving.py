@@ -6,6 +6,7 @@ learns of the registry through activities (spec §1.4).
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections.abc import Mapping
 from typing import Any
@@ -37,10 +38,13 @@ def judge(task_queue: str, delivery: Delivery) -> str | None:
     if signals is None:
         return None
     found: list[str | None] = []
-    thread = threading.Thread(
-        target=lambda: found.append(tokens.judge(signals, delivery.signal, delivery.value, delivery.version)),
-        daemon=True,
-    )
+
+    def look() -> None:
+        # What a validator raises is a refusal; this alone is not, and nobody pressed a key for this thread.
+        with contextlib.suppress(KeyboardInterrupt):
+            found.append(tokens.judge(signals, delivery.signal, delivery.value, delivery.version))
+
+    thread = threading.Thread(target=look, daemon=True)
     thread.start()
     thread.join(JUDGING_SECONDS)
     return found[0] if found else None
