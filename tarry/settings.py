@@ -107,7 +107,7 @@ class Settings(BaseSettings):
     """The address at which services reach the gateway; callback URLs begin with it."""
 
     callback_secrets: SecretStr | None = Field(
-        None, description=f"secrets of {_SECRET_LENGTH} characters or more, with blanks between them"
+        default=None, description=f"secrets of {_SECRET_LENGTH} characters or more, with blanks between them"
     )
     """They sign callback URLs, the first one, and check them, each; so that one can be changed for another."""
 
