@@ -29,24 +29,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-_COMMANDS = (
-    dev,
-    worker,
-    gateway,
-    ask,
-    submit,
-    wait,
-    transcript,
-    ps,
-    explain,
-    signal,
-    receipt,
-    retry,
-    abort,
-    wake,
-)
-
-for _command in _COMMANDS:
+for _command in (dev, worker, gateway, ask, submit, wait, transcript, ps, explain, signal, receipt, retry, abort, wake):
     app.command(epilog=EXIT_CODES)(_command)
 app.add_typer(demo, name="demo")
 

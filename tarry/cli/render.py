@@ -6,7 +6,7 @@ Text of models and tools is never markup, and its control characters never reach
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 from rich.table import Table
@@ -85,18 +85,26 @@ def call(request: ToolCallRequest) -> Text:
     return Text.assemble(("→ ", "cyan"), (plain(request.name), "bold"), " ", (shown, "dim"))
 
 
-def work(items: Iterable[WorkItem], now: datetime) -> Table:
-    """What is not over, as a table. Ids come last and whole."""
+def work(items: Sequence[WorkItem], now: datetime) -> Table:
+    """What is not over, as a table; what it waits for, when anything is parked. Ids come last and whole."""
+    is_waiting = any(item.waiting_for or item.until or item.question for item in items)
     table = Table(box=None, pad_edge=False, header_style="dim")
-    for column in ("STATE", "KIND", "TOOL", "AGE", "WAITS FOR", "UNTIL", "ASKS", "ID"):
+    for column in ("STATE", "KIND", "TOOL", "AGE", *(("WAITS FOR", "UNTIL", "ASKS") if is_waiting else ()), "ID"):
         table.add_column(column, no_wrap=True)
     for item in items:
         state = Text(item.state or "-", "bold red" if item.state == "held" else "")
-        until = ahead(item.until, now) if item.until else "-"
-        waits = (", ".join(item.waiting_for), until, cut(item.question, _QUESTION))
-        texts = (item.tool, duration(now - item.since), *waits, item.id)
+        waiting = _waiting(item, now) if is_waiting else ()
+        texts = (item.tool, duration(now - item.since), *waiting, item.id)
         table.add_row(state, item.kind, *(Text(plain(text) or "-") for text in texts))
     return table
+
+
+def _waiting(item: WorkItem, now: datetime) -> tuple[str, ...]:
+    return (
+        ", ".join(item.waiting_for),
+        ahead(item.until, now) if item.until else "",
+        cut(item.question, _QUESTION),
+    )
 
 
 def receipt(receipt: Receipt) -> Text:
