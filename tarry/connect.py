@@ -20,6 +20,7 @@ from pydantic_core import from_json
 from temporalio.api.common.v1 import Payload
 from temporalio.api.enums.v1 import IndexedValueType
 from temporalio.api.operatorservice.v1 import ListSearchAttributesRequest
+from temporalio.api.sdk.v1.external_storage_pb2 import ExternalStorageReference
 from temporalio.api.workflowservice.v1 import DescribeNamespaceRequest
 from temporalio.client import Client
 from temporalio.contrib.pydantic import PydanticJSONPlainPayloadConverter
@@ -36,7 +37,7 @@ from tenacity import AsyncRetrying, retry_if_exception_type, stop_after_delay, w
 
 from tarry.core.attributes import ATTRIBUTES, Attribute
 from tarry.settings import Settings, load_settings
-from tarry.store import open_store
+from tarry.store import is_blob_name, open_store
 
 DEFAULT_ADDRESS = "localhost:7233"
 INLINE_BYTES = 32 * 1024
@@ -86,6 +87,23 @@ class _PayloadConverter(CompositePayloadConverter):
         super().__init__(*(_JSON if isinstance(kind, JSONPlainPayloadConverter) else kind for kind in kinds))
 
 
+class _Storage(ExternalStorage):
+    """Takes for a reference only what can be one of ours.
+
+    Any shell can mark an input as a reference, and the SDK resolves those before our code sees them: one that names
+    nothing would stop its workflow for ever. Left as it is, it is an input that cannot be read, and is refused.
+    """
+
+    def _decode_reference(self, payload: Payload) -> ExternalStorageReference | None:
+        try:
+            reference = super()._decode_reference(payload)
+        except Exception:  # of whatever was written in its place
+            return None
+        if reference is None or reference.driver_name not in {driver.name() for driver in self.drivers}:
+            return None
+        return reference if any(map(is_blob_name, reference.claim_data.values())) else None
+
+
 def data_converter(store_url: str) -> DataConverter:
     """How values become payloads: valid JSON by pydantic, from 32 KiB on kept in the store at `store_url`.
 
@@ -94,7 +112,7 @@ def data_converter(store_url: str) -> DataConverter:
     Raises:
         StoreError: no store can be at `store_url`.
     """
-    storage = ExternalStorage(drivers=[open_store(store_url)], payload_size_threshold=INLINE_BYTES)
+    storage = _Storage(drivers=[open_store(store_url)], payload_size_threshold=INLINE_BYTES)
     return DataConverter(payload_converter_class=_PayloadConverter, external_storage=storage)
 
 

@@ -38,6 +38,11 @@ T = TypeVar("T")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
+def is_blob_name(name: str) -> bool:
+    """Whether `name` can be that of a blob."""
+    return _SHA256.fullmatch(name) is not None
+
+
 class StoreError(Exception):
     """A store cannot be used, or a blob is missing, damaged or not what was asked for. One line."""
 
@@ -93,7 +98,7 @@ class LocalStore(StorageDriver):
     def _retrieve(self, claim: StorageDriverClaim) -> Payload:
         name = claim.claim_data.get("sha256", "")
         # A reference is data that a sender may have written: it must not lead out of the directory.
-        if not _SHA256.fullmatch(name):
+        if not is_blob_name(name):
             raise StoreError(f"{name!r} names no blob of the store {self.directory}")
         try:
             blob = self._path(name).read_bytes()
