@@ -231,6 +231,16 @@ class Box(BaseModel):
         dropped = [receipt for receipt in self._of_values() if (receipt.signal, receipt.key) not in kept]
         return [*sorted(dropped, key=lambda receipt: receipt.at), *self.receipts]
 
+    def last_receipts(self, max_bytes: int) -> tuple[Receipt, ...]:
+        """The newest receipts that fit into `max_bytes`, oldest first: what is kept of them after the task's end."""
+        kept: list[Receipt] = []
+        for receipt in reversed(self.known_receipts()):
+            max_bytes -= receipt.size
+            if max_bytes < 0:
+                break
+            kept.append(receipt)
+        return tuple(reversed(kept))
+
     def consume(self, key: SignalKey) -> None:
         """The key's value woke a park: it serves no second wait, and stays readable (spec §3.8).
 

@@ -29,6 +29,10 @@ from workflows import options
 from workflows.durable import Durable
 
 
+KEPT_RECEIPTS = 8 * 1024
+"""Bytes of receipts that go into the transcript with the result: a closed workflow is forgotten one day (spec §1.8)."""
+
+
 @workflow.defn(name=TOOL_CALL)
 class ToolCall(Durable):
     """Runs one call and returns its outcome; a Stop gives the outcome `aborted`."""
@@ -50,6 +54,7 @@ class ToolCall(Durable):
             update={
                 "task_id": workflow.info().workflow_id,
                 "code": outcome.code,
+                "receipts": self._box.last_receipts(KEPT_RECEIPTS),
                 "duration_ms": int(elapsed / timedelta(milliseconds=1)),
             }
         )

@@ -16,6 +16,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, Field
 
+from signals.box import Receipt
 from tarry.core.messages import AssistantMessage, Frozen, Message, ToolMessage, Usage, UserMessage
 from tarry.core.text import canonical_json
 
@@ -45,6 +46,7 @@ class ToolFacts(Frozen):
     diagnostics: tuple[str, ...] = ()
     duration_ms: int = 0
     full_output: str = Field(default="", description="reference of the whole output in the store, when it was cut")
+    receipts: tuple[Receipt, ...] = Field(default=(), description="the newest of what was delivered to it, 8 KiB")
 
 
 class Draft(Frozen):
@@ -78,6 +80,7 @@ class Entry(Draft):
         parts = [self.note, *facts.diagnostics]
         if facts.details is not None:
             parts.append(canonical_json(facts.details))
+        parts += [receipt.model_dump_json() for receipt in facts.receipts]
         if self.message is not None:
             parts.append(self.message.text)
         if isinstance(self.message, AssistantMessage):
