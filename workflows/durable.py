@@ -223,7 +223,8 @@ class Durable(ABC):
 
     def _should_turn_over(self) -> bool:
         info = workflow.info()
-        return info.get_current_history_length() > self._settings.turnover_events or info.is_continue_as_new_suggested()
+        is_long = info.get_current_history_length() > self._settings.turnover_events
+        return is_long or info.is_continue_as_new_suggested() or self._port.updates > MAX_QUIET_UPDATES
 
     async def _clean_up(self, command: machine.CleanUp) -> machine.End:
         """Not watched for a Stop: cleaning up is what a Stop asks for."""

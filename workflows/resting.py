@@ -42,7 +42,8 @@ class Rest:
         finally:
             if alarm is not None:
                 alarm.cancel()
-        reason = None if self._stop.is_set else self._reason()
+        # A wake that meets a long history is taken by the next run, or parks that end at once would never turn over.
+        reason = None if self._stop.is_set or self._should_turn_over() else self._reason()
         if reason is not None:
             commit(self._park, reason, self._box)
         return reason
