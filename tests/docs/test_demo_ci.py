@@ -44,7 +44,7 @@ An agent waits for CI: nobody is up when the answer comes, a worker dies before 
 
 def masked(line: str) -> str:
     """Without what differs from run to run: seconds, process ids, ports, and how soon a worker answered the gateway."""
-    line = re.sub(r"(?<= killed   )(.* with )20[02]", r"\1200", line)
+    line = re.sub(r"(?<= killed   )(.* with )20[02]", r"\g<1>200", line)
     return re.sub(r"(?<=pid )\d+|(?<=127\.0\.0\.1:)\d+", "#", re.sub(r"^ *\d+\.\d s", "#.# s", line))
 
 
