@@ -99,7 +99,7 @@ async def _ci(server: EmbeddedServer, folder: Path, output: Output) -> Mapping[s
         lambda report: run_ci_scenes(server, folder / "ci", report),
         lambda story, seen: demo_ci.tell(story, seen, server, folder),
     )
-    return _kept({"ci": seen.facts.model_dump(mode="json")}, broken_ci_promises(seen.facts))
+    return _kept({"ci": seen.facts.model_dump(mode="json")}, broken_ci_promises(seen))
 
 
 async def _told(

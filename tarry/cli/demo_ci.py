@@ -39,8 +39,8 @@ def tell(story: Story, told: CiStory, server: EmbeddedServer, folder: Path) -> N
 
 
 def _comparison(story: Story, told: CiStory) -> Table:
-    table = story.table("run", "builds", "cancelled", "end", numbers=("builds",))
-    rows = zip(SCENES, told.facts.builds, told.facts.cancelled, told.ends, strict=True)
-    for scene, builds, is_cancelled, end in rows:
-        table.add_row(_RUNS[scene], str(builds), "yes" if is_cancelled else "no", Text(end))
+    table = story.table("run", "builds", "cancelled", "committed result", numbers=("builds",))
+    rows = zip(SCENES, told.facts.builds, told.facts.cancelled, told.results, strict=True)
+    for scene, builds, is_cancelled, result in rows:
+        table.add_row(_RUNS[scene], str(builds), "yes" if is_cancelled else "no", Text(result))
     return table

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tarry import cli
-from tarry.demo.ci.scenarios import PROMISED, CiFacts, CiStory, broken_ci_promises
+from tarry.demo.ci.scenarios import PROMISED, PROMISED_RESULTS, CiFacts, CiStory, broken_ci_promises
 from tests.docs.conftest import CiDemo
 from tests.support.programs import TARRY, end_of, living_in, run, start
 
@@ -98,6 +98,10 @@ async def test_options_before_the_name_of_a_demo_are_refused(tmp_path: Path) -> 
     assert "give options after the name: tarry demo ci" in ended.stderr
 
 
+def story_of(facts: CiFacts, results: tuple[str, ...] = PROMISED_RESULTS) -> CiStory:
+    return CiStory(facts=facts, said=(), wakes="", results=results, web_ui="")
+
+
 @pytest.mark.parametrize(
     ("name", "value"),
     [("builds", (1, 2, 1)), ("cancelled", (False, False, False)), ("workers_when_webhook_came", 1)],
@@ -105,8 +109,14 @@ async def test_options_before_the_name_of_a_demo_are_refused(tmp_path: Path) -> 
 def test_any_other_fact_breaks_a_promise(name: str, value: Any) -> None:
     facts = PROMISED.model_copy(update={name: value})
 
-    assert broken_ci_promises(PROMISED) == []
-    assert broken_ci_promises(facts) == [f"ci: {name} is {value!r}, promised is {getattr(PROMISED, name)!r}"]
+    assert broken_ci_promises(story_of(PROMISED)) == []
+    assert broken_ci_promises(story_of(facts)) == [f"ci: {name} is {value!r}, promised is {getattr(PROMISED, name)!r}"]
+
+
+def test_any_other_result_breaks_a_promise() -> None:
+    (broken,) = broken_ci_promises(story_of(PROMISED, ("CI passed", "interrupted", "aborted")))
+
+    assert broken.startswith("ci: results is ('CI passed', 'interrupted', 'aborted'), promised is ")
 
 
 def test_broken_promise_ends_with_exit_code_1_and_says_which(
@@ -115,7 +125,7 @@ def test_broken_promise_ends_with_exit_code_1_and_says_which(
     facts = CiFacts(builds=(1, 2, 1), cancelled=(False, False, True), workers_when_webhook_came=0)
 
     async def see(*_: object) -> CiStory:
-        return CiStory(facts=facts, said=(), wakes="", ends=("", "", ""), web_ui="")
+        return story_of(facts)
 
     monkeypatch.setattr("tarry.cli.demo.run_ci_scenes", see)
     monkeypatch.chdir(tmp_path)

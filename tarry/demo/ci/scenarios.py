@@ -22,7 +22,7 @@ from typing import Literal
 from pydantic import Field
 
 from tarry.client import Submission
-from tarry.core.messages import Frozen
+from tarry.core.messages import Frozen, ToolMessage
 from tarry.core.wake_command import wake_command
 from tarry.demo.ci.agent import DONE, SOURCE, CiReport, CiResult
 from tarry.demo.ci.builds import Build
@@ -40,6 +40,7 @@ SCENES: tuple[Scene, ...] = ("away", "killed", "stopped")
 
 APP = "tarry.demo.ci.agent:scripted"
 QUESTION = "Fix the flaky test and verify it."
+
 Report = Callable[[Scene, str], None]
 """Told of each step when it has happened."""
 
@@ -65,12 +66,13 @@ class CiStory(Frozen):
     facts: CiFacts
     said: tuple[Said, ...] = Field(description="of the parked call, while no worker ran")
     wakes: str = Field(description="the command that would have woken it from any shell")
-    ends: tuple[str, ...] = Field(description="how each run ended, in the order of `SCENES`")
+    results: tuple[str, ...] = Field(description="the committed result of each call: its code, or how its text begins")
     web_ui: str = Field(description="the page of the call that waited while no worker ran")
 
 
 PROMISED = CiFacts(builds=(1, 1, 1), cancelled=(False, False, True), workers_when_webhook_came=0)
 """Parked work is woken by what came while nobody was up; a rerun starts no second build; Stop cleans up."""
+PROMISED_RESULTS = ("CI passed", "CI passed", "aborted")
 
 
 async def run_ci_scenes(server: EmbeddedServer, folder: Path, report: Report) -> CiStory:
@@ -87,12 +89,14 @@ async def run_ci_scenes(server: EmbeddedServer, folder: Path, report: Report) ->
         raise ScenarioError(f"ci: a step took over {PATIENCE:g} s; see the logs in {folder}") from None
 
 
-def broken_ci_promises(facts: CiFacts) -> list[str]:
+def broken_ci_promises(story: CiStory) -> list[str]:
     """Each fact that differs from what is promised (spec §10), as a line; none when all is well."""
+    promised = {**dict(PROMISED), "results": PROMISED_RESULTS}
+    found = {**dict(story.facts), "results": story.results}
     return [
-        f"ci: {name} is {found!r}, promised is {wanted!r}"
-        for name, wanted in PROMISED
-        if (found := getattr(facts, name)) != wanted
+        f"ci: {name} is {found[name]!r}, promised is {wanted!r}"
+        for name, wanted in promised.items()
+        if found[name] != wanted
     ]
 
 
@@ -126,7 +130,6 @@ class _Away:
     said: tuple[Said, ...]
     task_id: str
     workers_up: int
-    end: str
 
 
 class _Play:
@@ -141,7 +144,9 @@ class _Play:
 
     async def play(self) -> CiStory:
         away = await self._nobody_is_up()
-        ends = (away.end, await self._worker_is_killed(), await self._somebody_stops_it())
+        await self._worker_is_killed()
+        await self._somebody_stops_it()
+        results = [await self._result(scene) for scene in SCENES]
         builds = [await self._builds(scene) for scene in SCENES]
         facts = CiFacts(
             builds=tuple(len(found) for found in builds),
@@ -149,7 +154,7 @@ class _Play:
             workers_when_webhook_came=away.workers_up,
         )
         page = await page_of(self._outside.server, self._stage.harness.client, away.task_id)
-        return CiStory(facts=facts, said=away.said, wakes=_wakes(away.task_id), ends=ends, web_ui=page)
+        return CiStory(facts=facts, said=away.said, wakes=_wakes(away.task_id), results=tuple(results), web_ui=page)
 
     async def _nobody_is_up(self) -> _Away:
         """The call parks, all workers are stopped, the webhook comes, a worker starts."""
@@ -163,9 +168,10 @@ class _Play:
         said = await self._what_is_said(task_id)
         workers_up = await self._finish_build("away")
         await self._start_worker("away", DEMO_CI_CRASH="1")
-        return _Away(said, task_id, workers_up, await self._end("away", submission))
+        await self._end("away", submission)
+        return _Away(said, task_id, workers_up)
 
-    async def _worker_is_killed(self) -> str:
+    async def _worker_is_killed(self) -> None:
         """The worker dies when the build is started and the call not yet parked; another one runs the call again."""
         doomed = self._workers[-1]
         submission = await self._ask("killed")
@@ -178,17 +184,16 @@ class _Play:
         await self._start_worker("killed")
         await self._parked("killed")
         await self._finish_build("killed")
-        return await self._end("killed", submission)
+        await self._end("killed", submission)
 
-    async def _somebody_stops_it(self) -> str:
+    async def _somebody_stops_it(self) -> None:
         submission = await self._ask("stopped")
         await self._parked("stopped")
         await self._stage.harness.conversation("stopped").abort()
         self._report("stopped", "pressed Stop")
-        end = await self._end("stopped", submission)
+        await self._end("stopped", submission)
         build = await self._build("stopped")
         self._report("stopped", f"the CI service says of {build.id}: {build.status}")
-        return end
 
     async def _start_worker(self, scene: Scene, **environment: str) -> Child:
         checkouts = {
@@ -231,11 +236,16 @@ class _Play:
         self._report(scene, f"{told}; workers that run: {up}")
         return up
 
-    async def _end(self, scene: Scene, submission: Submission) -> str:
+    async def _end(self, scene: Scene, submission: Submission) -> None:
         async with asyncio.timeout(PATIENCE):
             settled = await submission.wait()
         self._report(scene, f"{settled.status}: {settled.answer_text or settled.reason}")
-        return f"{settled.status}: {settled.reason}" if settled.reason else settled.status
+
+    async def _result(self, scene: Scene) -> str:
+        for entry in await self._stage.harness.conversation(scene).transcript():
+            if isinstance(entry.message, ToolMessage) and entry.message.name == "run_ci" and entry.tool is not None:
+                return entry.tool.code or entry.message.text.partition(":")[0]
+        raise ScenarioError(f"ci: the transcript of {scene} holds no result of run_ci")
 
     async def _build(self, scene: Scene) -> Build:
         return (await self._builds(scene))[-1]
