@@ -66,6 +66,12 @@ MAX_QUIET_UPDATES = 1_000
 """Updates in one run after which a quiet task turns over. It decides on commands: change it only behind a patch."""
 MAX_CHILDREN = 256
 
+# Where a task that cannot turn over is ended: the server would terminate it at 51,200 events or 50 MiB, and takes
+# 10,000 signals. All of them decide on commands: change them only behind a patch.
+MAX_EVENTS = 40_000
+MAX_HISTORY_BYTES = 40 * 1024 * 1024
+MAX_SIGNALS = 8_000
+
 
 class Durable(ABC):
     """One task: a workflow derives from it and says what a run, a clean-up and an outcome of its kind are."""
@@ -81,6 +87,7 @@ class Durable(ABC):
         self._holder = Holder(self._stop)
         self._port = Port(self._box, self._state, self._stop)
         self._children = Children(self._state, settings)
+        self._ran_too_long = False
 
     @abstractmethod
     def _start_run(self) -> ActivityHandle[RawValue]: ...
@@ -110,11 +117,23 @@ class Durable(ABC):
     async def drive(self) -> machine.End | None:
         """Run to the end; None when the workflow should continue as new."""
         self._serving = asyncio.ensure_future(self._port.serve())
+        self._limiting = asyncio.ensure_future(self._end_in_time())
         end = await supervise(self._body(), self._stop.set)
         # A Stop, or a delivery, in the very task that turns over.
         while end is None and (self._stop.is_set or not self._port.is_quiet):
             end = await supervise(self._body(), self._stop.set)
         return end
+
+    async def _end_in_time(self) -> None:
+        """A task that cannot turn over settles before the server would end it by force (spec §1.5)."""
+        await workflow.wait_condition(self._is_too_long)
+        self._ran_too_long = True
+        self._stop.set()
+
+    def _is_too_long(self) -> bool:
+        info = workflow.info()
+        is_long = info.get_current_history_length() > MAX_EVENTS or info.get_current_history_size() > MAX_HISTORY_BYTES
+        return is_long or self._port.signals > MAX_SIGNALS
 
     def carried(self) -> machine.Carry:
         """What the next run begins with."""

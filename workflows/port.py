@@ -71,7 +71,7 @@ class Port:
         self._stop = stop
         self._queue: list[Arrival] = []
         self._is_over = False
-        self._signals = 0
+        self.signals = 0
         self.updates = 0
 
     @property
@@ -90,7 +90,7 @@ class Port:
 
     def count_signal(self) -> None:
         """A plain signal came, whatever its name: the referee finds it by its number."""
-        self._signals += 1
+        self.signals += 1
 
     def check(self, delivery: Delivery) -> None:
         """For an update's validator: refuse now what would be refused anyway, and leave no event.
@@ -124,7 +124,7 @@ class Port:
 
     def receive(self, name: str, args: Sequence[RawValue]) -> None:
         """A plain signal: the name is the token's, the one input an object with key and value (spec §3.3)."""
-        arrival = Arrival(Delivery(signal=clean(name, MAX_NAME), key=""), workflow.now(), self._signals)
+        arrival = Arrival(Delivery(signal=clean(name, MAX_NAME), key=""), workflow.now(), self.signals)
         try:
             envelope = _envelope(args)
             arrival.delivery = _best_effort(arrival.delivery, envelope)

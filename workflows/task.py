@@ -40,6 +40,8 @@ class Task(Durable):
         match end:
             case machine.Settle():
                 return _settled(end.outcome)
+            case machine.Abort() if self._ran_too_long:
+                return _settled(results.too_long(name, end.output or "", cleanup=end.cleanup))
             case machine.Abort():
                 return machine.TaskOutcome(status="aborted", error=end.cleanup, code="aborted")
             case machine.Interrupt():

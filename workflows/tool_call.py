@@ -67,6 +67,8 @@ class ToolCall(Durable):
                 return end.outcome
             case machine.Interrupt():
                 return results.interrupted(tool, end.output, cleanup=end.cleanup)
+            case machine.Abort() if self._ran_too_long:
+                return results.too_long(tool, end.output or "", cleanup=end.cleanup)
             case machine.Abort():
                 started = end.output is not None
                 return results.aborted(tool, end.output or "", started=started, waited=end.waited, cleanup=end.cleanup)

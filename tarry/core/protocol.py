@@ -281,6 +281,7 @@ OutcomeCode = Literal[
     "timeout",
     "unencodable_result",
     "invalid_park",
+    "too_long",
     "not_here",
     "lost",
 ]

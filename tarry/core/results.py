@@ -110,6 +110,12 @@ def aborted(
     return _failure("aborted", f"Tool {_name(tool)} was aborted on request {how}.", output, remarks)
 
 
+def too_long(tool: str, output: str = "", *, cleanup: str = "") -> ToolOutcome:
+    """So much was sent to it while it ran that its history would have outgrown what the server keeps."""
+    text = f"Tool {_name(tool)} was stopped: its history grew too long while it ran. What it did until then stays done."
+    return _failure("too_long", text, output, _cleanup(cleanup))
+
+
 def _cleanup(problem: str) -> tuple[Diagnostic, ...]:
     if not problem:
         return ()
