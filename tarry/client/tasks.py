@@ -16,7 +16,7 @@ from tenacity import AsyncRetrying, retry_if_exception, retry_if_result, stop_af
 
 from signals.box import Receipt
 from tarry.client.errors import NoSuchTask, reaching_server
-from tarry.core.protocol import CONVERSATION, GENERATION
+from tarry.core.protocol import DURABLE_TASK, TOOL_CALL
 from tarry.core.waiting import RECEIPTS, TASK, TaskView
 
 RPC_TIMEOUT = timedelta(seconds=5)
@@ -28,7 +28,7 @@ VERDICT_PATIENCE = timedelta(seconds=3)
 
 _PAUSE = 0.1
 _OURS = "tarry."
-_NO_TASKS = frozenset({CONVERSATION, GENERATION})
+_TASKS = frozenset({TOOL_CALL, DURABLE_TASK})
 _NOT_THERE = frozenset({RPCStatusCode.NOT_FOUND, RPCStatusCode.INVALID_ARGUMENT})
 _SILENCE = frozenset(
     {
@@ -64,10 +64,10 @@ async def describe_task(client: Client, task_id: str) -> WorkflowExecutionDescri
     """`describe` of a task alone.
 
     Raises:
-        NoSuchTask: as `describe`; or it is a conversation or a run.
+        NoSuchTask: as `describe`; or it is no tool call and no durable task.
     """
     found = await describe(client, task_id)
-    if found.workflow_type in _NO_TASKS:
+    if found.workflow_type not in _TASKS:
         raise NoSuchTask(f"{task_id} is no task that a signal could be delivered to")
     return found
 

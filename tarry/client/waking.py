@@ -25,7 +25,7 @@ from tarry.attributes import DEADLINE, STATE
 from tarry.client.errors import reaching_server
 from tarry.client.work import literal
 from tarry.core.messages import Frozen
-from tarry.core.protocol import GENERATION, TOOL_CALL
+from tarry.core.protocol import DURABLE_TASK, GENERATION, TOOL_CALL
 
 Why = Literal["", "backlog", "running", "deadline"]
 
@@ -37,12 +37,14 @@ class WakePlan(Frozen):
     at: datetime | None = Field(
         default=None, description="when they must be back at the latest; None while active, and when nothing is due"
     )
-    why: Why = Field(default="", description="what makes it active: tasks that wait for a worker, work that runs, …")
+    why: Why = Field(
+        default="", description="`backlog`: tasks wait for a worker; `running`: work runs; `deadline`: one has passed"
+    )
 
 
 _QUEUES = (TaskQueueType.TASK_QUEUE_TYPE_WORKFLOW, TaskQueueType.TASK_QUEUE_TYPE_ACTIVITY)
 _RUNS = f'WorkflowType = "{GENERATION}" AND {STATE.name} = "running"'
-_CALLS = f'WorkflowType = "{TOOL_CALL}"'
+_CALLS = f'WorkflowType IN ("{TOOL_CALL}", "{DURABLE_TASK}")'
 _RUNS_ITSELF = f'WorkflowType != "{GENERATION}" AND {STATE.name} = "running"'
 
 _SKEW = timedelta(minutes=1)
@@ -92,11 +94,12 @@ class WakeCheck:
         while True:
             began = time.monotonic()
             plan = await self.look()
+            pause = max(_SHORTEST_PAUSE, (time.monotonic() - began) / _LOAD)
             if plan != told and (plan.active or not was_active):
                 told = plan
                 yield plan
             was_active = plan.active
-            await asyncio.sleep(max(_SHORTEST_PAUSE, (time.monotonic() - began) / _LOAD))
+            await asyncio.sleep(pause)
 
     async def _why(self, now: datetime) -> Why:
         if await self._has_backlog():
@@ -141,7 +144,7 @@ class WakeCheck:
         if self._paired_at is None:
             return True
         since = _moment(self._paired_at - _SKEW)
-        kinds = f'WorkflowType IN ("{GENERATION}", "{TOOL_CALL}")'
+        kinds = f'WorkflowType IN ("{GENERATION}", "{TOOL_CALL}", "{DURABLE_TASK}")'
         query = f"{self._ours} AND {kinds} AND (StartTime > {since} OR CloseTime > {since})"
         return (await self._client.count_workflows(query)).count > 0
 

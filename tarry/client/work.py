@@ -9,10 +9,15 @@ from temporalio.client import WorkflowExecution
 
 from tarry import attributes
 from tarry.core.messages import Frozen
-from tarry.core.protocol import CONVERSATION, GENERATION, TOOL_CALL
+from tarry.core.protocol import CONVERSATION, DURABLE_TASK, GENERATION, TOOL_CALL
 from tarry.core.waiting import PARKED_MEMO, ParkedNote
 
-_KINDS = {CONVERSATION: "conversation", GENERATION: "generation", TOOL_CALL: "tool call"}
+_KINDS = {
+    CONVERSATION: "conversation",
+    GENERATION: "generation",
+    TOOL_CALL: "tool call",
+    DURABLE_TASK: "durable task",
+}
 _NOT_PARKED = frozenset({"", "running", "held"})
 
 
