@@ -18,7 +18,10 @@ from temporalio.api.history.v1 import HistoryEvent
 from temporalio.client import Client, WorkflowHandle, WorkflowUpdateFailedError
 from temporalio.common import SearchAttributePair, TypedSearchAttributes
 from temporalio.exceptions import ApplicationError
+from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 
+from activities.tools import ToolActivities
+from activities.waiting import WaitingActivities
 from signals.box import Delivery, Receipt
 from signals.parking import Sleep
 from signals.tokens import Signal
@@ -31,10 +34,12 @@ from tarry.core.protocol import TOOL_CALL, RunSettings, ToolOutcome
 from tarry.core.resolve import resolve_calls
 from tarry.core.task import ToolCallInput
 from tarry.core.waiting import DELIVER, RECEIPTS, REFUSED, TASK, TaskView
+from tarry.store import BlobStore
 from tarry.testing import ScriptedModel, say
 from tarry.tools import Cancel, Replay, Tool, tool
 from tests.support.stage import Stage
 from tests.support.waiting import eventually
+from workflows.tool_call import ToolCall
 
 HOUR = timedelta(hours=1)
 QUICK = RunSettings(heartbeat_timeout=1.0)
@@ -251,3 +256,23 @@ async def by_signal(call: Call, key: str, value: Any, **more: Any) -> Receipt:
 
 
 ROADS = {"update": by_update, "plain signal": by_signal}
+
+
+def workflows_only(on: Stage) -> Worker:
+    """A worker that decides and judges, and runs no tool."""
+    waiting = WaitingActivities(on.app.registry, on.client)
+    return Worker(
+        on.client,
+        task_queue=on.settings.task_queue,
+        workflows=[ToolCall],
+        activities=[waiting.judge],
+        no_remote_activities=True,
+        workflow_runner=UnsandboxedWorkflowRunner(),
+        sticky_queue_schedule_to_start_timeout=timedelta(seconds=1),
+    )
+
+
+def tools_only(on: Stage) -> Worker:
+    """A worker that runs tools, and decides nothing."""
+    tools = ToolActivities(on.app.registry, on.client, BlobStore(on.client.data_converter), on.settings)
+    return Worker(on.client, task_queue=on.settings.task_queue, activities=[tools.run, tools.clean_up])
