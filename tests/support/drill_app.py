@@ -7,12 +7,7 @@ happens is written where no crash can undo it: each run of a tool into the ledge
 from __future__ import annotations
 
 import asyncio
-import json
 import os
-import socket
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
 
 import httpx
 
@@ -20,73 +15,16 @@ from tarry.api import StaleRun, ToolApi
 from tarry.app import App, Extension
 from tarry.core.messages import ToolMessage, UserMessage
 from tarry.demo.tracker import Ticket
-from tarry.models import ModelRequest, ModelResponse
-from tarry.testing import Call, Reply, ScriptedModel, call, fail, say
-from tarry.testing.steps import Step
+from tarry.models import ModelRequest
+from tarry.testing import Call, Reply, call, fail, say
 from tarry.tools import tool
+from tests.support.drill_points import StoppingModel, record, stop_at
 
-FOLDER = Path(os.environ["DRILL_FOLDER"])
-POINTS = os.environ["DRILL_POINTS"]
 TRACKER = os.environ["DRILL_TRACKER"]
 PROVIDER_FAILURES = int(os.environ.get("DRILL_PROVIDER_FAILURES", "0"))
 
 BIG_LINES = 1_900
 """Of 25 characters: within what a model is shown, and too large for a payload in history."""
-
-
-def _record(file: str, **facts: Any) -> None:
-    with (FOLDER / file).open("a") as out:
-        out.write(json.dumps(facts) + "\n")
-
-
-def _arrival(point: str, conversation_id: str) -> bytes:
-    facts = {"point": point, "conversation_id": conversation_id, "pid": os.getpid()}
-    return json.dumps(facts).encode() + b"\n"
-
-
-def stop_at(point: str, conversation_id: str) -> None:
-    """Tell the drill that this point is reached, and return when it says so."""
-    host, _, port = POINTS.partition(":")
-    with socket.create_connection((host, int(port))) as connection:
-        connection.sendall(_arrival(point, conversation_id))
-        connection.recv(1)
-
-
-async def stop_model_at(point: str, conversation_id: str) -> None:
-    """`stop_at` for code on the worker's own loop."""
-    host, _, port = POINTS.partition(":")
-    reader, writer = await asyncio.open_connection(host, int(port))
-    try:
-        writer.write(_arrival(point, conversation_id))
-        await reader.read(1)
-    finally:
-        writer.close()
-
-
-class StoppingModel:
-    """Plays its script, with a stop before each answer's way back and one in the middle of each text."""
-
-    name = "drill/1"
-
-    def __init__(self, *steps: Step) -> None:
-        self._script = ScriptedModel.for_each_input(steps)
-
-    async def respond(self, request: ModelRequest, on_text: Callable[[str], None]) -> ModelResponse:
-        """The script's answer; its text streams in two halves."""
-        _record("requests", **request.model_dump(mode="json"))
-        await stop_model_at(_next_request(request), request.session_id)
-        response = await self._script.respond(request, lambda _: None)
-        text = response.message.text
-        if text:
-            on_text(text[: len(text) // 2])
-            await stop_model_at("mid-stream", request.session_id)
-            on_text(text[len(text) // 2 :])
-        await stop_model_at("answered", request.session_id)
-        return response
-
-
-def _next_request(request: ModelRequest) -> str:
-    return "request after a result" if isinstance(request.messages[-1], ToolMessage) else "request"
 
 
 def _first(request: ModelRequest) -> Reply | Call:
@@ -103,7 +41,7 @@ def _report(request: ModelRequest) -> Reply:
 
 
 def _begin(name: str, title: str, api: ToolApi) -> None:
-    _record(
+    record(
         "ledger",
         tool=name,
         title=title,
@@ -166,7 +104,7 @@ def remembering(title: str, api: ToolApi) -> str:
         late = api.memo_sync("late", f"run {api.attempt}")
     except StaleRun:
         late = f"refused to run {api.attempt}"
-    _record("memos", conversation_id=title, chosen=chosen, late=late)
+    record("memos", conversation_id=title, chosen=chosen, late=late)
     return f"{chosen}, {late}"
 
 

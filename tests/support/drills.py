@@ -103,13 +103,15 @@ class Points:
 
 
 class Run(Frozen):
-    """A line of the ledger: one run of a tool that really began."""
+    """A line of the ledger: one run of a tool that really began. A task that has no conversation is its own."""
 
     tool: str
     title: str
     conversation_id: str
     attempt: int
     key: str
+    wake: str = ""
+    checkpoint: Any = None
 
 
 @dataclass(frozen=True)
@@ -129,6 +131,8 @@ class Aftermath:
 
 class Drill:
     """A queue of its own on `server`, with the workers a test starts on it. `settings` are those of `Settings`."""
+
+    app = "tests.support.drill_app:app"
 
     def __init__(self, server: EmbeddedServer, folder: Path, tracker: str, **settings: Any) -> None:
         defaults: dict[str, Any] = {
@@ -163,7 +167,7 @@ class Drill:
     async def worker(self, **environment: str) -> Child:
         """One more worker, serving."""
         log = self.folder / f"worker-{len(self.workers) + 1}.log"
-        child = worker("tests.support.drill_app:app", log=log, environment=self._environment() | environment)
+        child = worker(self.app, log=log, environment=self._environment() | environment)
         self.workers.append(child)
         await child.start()
         return child

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Container, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +11,7 @@ from temporalio.api.history.v1 import HistoryEvent
 from temporalio.client import Client
 
 from tarry.core.protocol import ANNOUNCE, MODEL_REQUEST, TOOL_RUN
+from tarry.core.waiting import CLEAN_UP, REFEREE, TASK_CLEAN_UP, TASK_RUN
 
 _ENDS = {
     EventType.EVENT_TYPE_ACTIVITY_TASK_COMPLETED: "completed",
@@ -19,31 +20,40 @@ _ENDS = {
     EventType.EVENT_TYPE_ACTIVITY_TASK_CANCELED: "canceled",
 }
 
+_FIELDS = {
+    "models": {MODEL_REQUEST},
+    "tools": {TOOL_RUN, TASK_RUN},
+    "clean_ups": {CLEAN_UP, TASK_CLEAN_UP},
+    "referees": {REFEREE},
+}
+
 
 @dataclass(frozen=True)
 class Account:
-    """Every scheduled model request and run of a tool: how it ended, and on which of Temporal's attempts.
+    """Every scheduled model request and run of a tool or a task: how it ended, and on which of Temporal's attempts.
 
-    `announced` counts the reruns that told their call so; `failed_tasks` are workflow tasks that failed, and why.
+    So are `clean_ups`, the runs of cancel hooks and abort handlers, and `referees`. `announced` counts the reruns that
+    told their call so; `failed_tasks` are workflow tasks that failed, and why.
     """
 
     models: tuple[str, ...]
     tools: tuple[str, ...] = ()
     announced: int = 0
     failed_tasks: tuple[str, ...] = ()
+    clean_ups: tuple[str, ...] = ()
+    referees: tuple[str, ...] = ()
 
 
 async def account(client: Client, conversation_id: str) -> Account:
     """Read the histories of a conversation and of all it started, in the order of their start."""
     events: list[HistoryEvent] = []
-    activities: dict[str, list[str]] = {MODEL_REQUEST: [], TOOL_RUN: []}
+    told: dict[str, list[str]] = {field: [] for field in _FIELDS}
     async for history in _histories(client, conversation_id):
         events += history
-        for name, told in activities.items():
-            told += _activities(history, name)
+        for field, names in _FIELDS.items():
+            told[field] += _activities(history, names)
     return Account(
-        models=tuple(activities[MODEL_REQUEST]),
-        tools=tuple(activities[TOOL_RUN]),
+        **{field: tuple(ends) for field, ends in told.items()},
         announced=sum(_is_announcement(event) for event in events),
         failed_tasks=tuple(_failed_tasks(events)),
     )
@@ -60,13 +70,13 @@ async def _histories(client: Client, workflow_id: str) -> AsyncIterator[list[His
                 yield grandchild
 
 
-def _activities(events: Iterable[HistoryEvent], name: str) -> list[str]:
-    """Each scheduled activity of that name: `completed 1`, say, or `open`."""
+def _activities(events: Iterable[HistoryEvent], names: Container[str]) -> list[str]:
+    """Each scheduled activity of those names: `completed 1`, say, or `open`."""
     told: dict[int, str] = {}
     attempts: dict[int, int] = {}
     for event in events:
         attributes: Any = getattr(event, event.WhichOneof("attributes") or "")
-        if event.event_type == EventType.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED and attributes.activity_type.name == name:
+        if event.event_type == EventType.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED and attributes.activity_type.name in names:
             told[event.event_id] = "open"
         elif event.event_type == EventType.EVENT_TYPE_ACTIVITY_TASK_STARTED:
             attempts[attributes.scheduled_event_id] = attributes.attempt
