@@ -24,8 +24,8 @@ from workers.gateway_replies import Reply, told
 ANSWER_WITHIN = 2.5
 """Seconds; platforms give up after three."""
 
-MAX_UNDER_WAY = 200
-"""Deliveries at a time; each holds a body in memory."""
+MAX_UNDER_WAY = 500
+"""Deliveries at a time; each holds a value in memory."""
 
 _LOOKS = 3
 
@@ -95,7 +95,7 @@ class Road:
                     Kept(value=event.value, delivery_id=delivery_id),
                     task_queue=self._task_queue,
                     unexpected_for=source.unexpected_for,
-                    anew=found is not None,
+                    anew=found is not None and not found.is_open,
                 )
             except WorkflowAlreadyStartedError:
                 continue  # somebody expected it meanwhile, and it is over already
@@ -104,7 +104,10 @@ class Road:
 
 
 def delivery_id_of(door: str, own_id: str, body: bytes) -> str:
-    """The same for every resend: of the sender's own id, or of the body where it has none."""
-    kind, content = (b"id", own_id.encode("utf-8", "replace")) if own_id else (b"body", body)
-    digest = hashlib.sha256(b"\n".join([door.encode("utf-8", "replace"), kind, content])).hexdigest()
+    """The same for a resend, which repeats the sender's own id, if it has one, and the body.
+
+    Of both: most schemes do not sign the id, and a replayed request must not take the place of another one.
+    """
+    parts = (door.encode("utf-8", "replace"), own_id.encode("utf-8", "replace"), body)
+    digest = hashlib.sha256(b"".join(hashlib.sha256(part).digest() for part in parts)).hexdigest()
     return f"{door.partition('/')[0]}:{digest[:40]}"

@@ -9,12 +9,13 @@ from temporalio.client import Client, Interceptor, OutboundInterceptor
 
 
 class Wire(Interceptor):
-    """Names every call that a client makes of workflows. While it is held none gets through."""
+    """Names every call that a client makes of workflows. While it is held none gets through; a fault is raised."""
 
     def __init__(self) -> None:
         self.calls: list[str] = []
         self.free = asyncio.Event()
         self.free.set()
+        self.fault: Exception | None = None
 
     def intercept_client(self, next: OutboundInterceptor) -> OutboundInterceptor:
         """Stand between the client and the server."""
@@ -30,6 +31,8 @@ class Wire(Interceptor):
         """A call of that name comes by."""
         self.calls.append(name)
         await self.free.wait()
+        if self.fault is not None:
+            raise self.fault
 
 
 class _Watched(OutboundInterceptor):

@@ -7,15 +7,17 @@ import time
 import uuid
 from pathlib import Path
 
+import pytest
 from temporalio.client import Client
 
 from tarry.core.waiting import RECEIPTS
 from tarry.embedded import EmbeddedServer, ServerOptions
 from tests.support.gateways import Answered, Sender, callback_path, expecting, gateway, parked
-from tests.support.stage import Stage, stage
-from tests.support.waiting import eventually
+from tests.support.stage import Stage, idle_stage, stage
+from tests.support.waiting import PATIENCE, eventually
 from tests.support.webhook_app import CiResult, app
 from tests.support.wires import Wire
+from workers import gateway_app, gateway_sending
 
 DONE = CiResult.key("done")
 ACKNOWLEDGED = 3.0
@@ -99,16 +101,54 @@ async def test_with_temporal_down_the_sender_is_told_to_send_again_and_the_resen
 
 
 async def test_more_than_can_be_under_way_is_turned_away_and_comes_again(
-    server: EmbeddedServer, tmp_path: Path
+    server: EmbeddedServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(gateway_sending, "MAX_UNDER_WAY", 20)
     wire = Wire()
-    async with stage(server, app, tmp_path) as on, gateway(on, wire.client(on.client)) as sender:
+    async with idle_stage(server, app, tmp_path) as on, gateway(on, wire.client(on.client)) as sender:
         wire.free.clear()
-        flood = [asyncio.create_task(sender.ci(uuid.uuid4().hex, "passed", source="strict")) for _ in range(210)]
-        answers = await asyncio.gather(*flood)
+        answers = await asyncio.gather(*(sender.ci(uuid.uuid4().hex, "passed", source="strict") for _ in range(30)))
         wire.free.set()
 
-        reasons = [answer.reason for answer in answers]
         assert {answer.status for answer in answers} == {503}
-        assert reasons.count("too much is under way") == 10
-        assert (await eventually(lambda: sender.ci("7", "queued"))).status == 200
+        assert [answer.reason for answer in answers].count("too much is under way") == 10
+        again = await eventually(lambda: sender.ci("7", "passed", source="strict"), lambda answer: answer.status < 500)
+        assert again.answer == "not_found"
+
+
+async def test_an_error_of_the_gateway_is_no_final_answer(server: EmbeddedServer, tmp_path: Path) -> None:
+    async with idle_stage(server, app, tmp_path) as on:
+        wire = Wire()
+        wire.fault = ZeroDivisionError()
+        async with gateway(on, wire.client(on.client)) as sender:
+            answered = await sender.ci("7", "passed")
+
+        assert (answered.status, answered.answer) == (500, "unavailable")
+
+
+async def test_a_body_that_does_not_come_is_not_waited_for(
+    server: EmbeddedServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gateway_app, "BODY_PATIENCE", 0.1)
+    async with idle_stage(server, app, tmp_path) as on, gateway(on) as sender:
+        url = sender.http.base_url
+        reader, writer = await asyncio.open_connection(url.host, url.port)
+        writer.write(b"POST /webhooks/ci HTTP/1.1\r\nHost: gateway\r\nContent-Length: 9\r\n\r\n{")
+        async with asyncio.timeout(PATIENCE):
+            head = await reader.readuntil(b"\r\n")
+        writer.close()
+
+        assert head == b"HTTP/1.1 408 Request Timeout\r\n"
+
+
+async def test_a_sender_that_leaves_in_the_middle_of_its_body_harms_nobody(
+    server: EmbeddedServer, tmp_path: Path
+) -> None:
+    async with idle_stage(server, app, tmp_path) as on, gateway(on) as sender:
+        url = sender.http.base_url
+        _, writer = await asyncio.open_connection(url.host, url.port)
+        writer.write(b"POST /webhooks/ci HTTP/1.1\r\nHost: gateway\r\nContent-Length: 9\r\n\r\n{")
+        await writer.drain()
+        writer.close()
+
+        assert (await sender.ci("7", "queued")).answer == "ignored"
