@@ -2,7 +2,7 @@
 
 from signals.box import Answer, Box, BoxFull, Delivery, KeyState, Receipt, Stored
 from signals.data import NotJson
-from signals.parking import Ask, InvalidPark, Park, Sleep, Wake, commit, park, wake
+from signals.parking import Ask, InvalidPark, Park, Policy, Sleep, Wait, Wake, commit, park, park_on, wake
 from signals.tokens import Migrate, Signal, SignalKey, Unreadable, judge, key_problem, value_problem
 
 __all__ = [
@@ -16,17 +16,20 @@ __all__ = [
     "Migrate",
     "NotJson",
     "Park",
+    "Policy",
     "Receipt",
     "Signal",
     "SignalKey",
     "Sleep",
     "Stored",
     "Unreadable",
+    "Wait",
     "Wake",
     "commit",
     "judge",
     "key_problem",
     "park",
+    "park_on",
     "value_problem",
     "wake",
 ]

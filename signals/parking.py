@@ -1,15 +1,16 @@
 """Parking: what a task may wait for, what wakes it, and who wins when several do.
 
-Pure; `now` comes in. A park names a deadline, keys, or both. Of several keys the first listed that holds
-an unused value wins; a deadline expires every listed key that holds none (spec §3.6 to §3.9).
+Pure; `now` comes in. A sleep names a deadline, keys, or both. Of several keys the first listed that holds
+an unused value wins; a deadline expires every listed key that holds none (spec §3.6 to §3.9). A wait names
+other tasks, and a policy says how many ends it needs (spec §4.9).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict
 
@@ -18,6 +19,7 @@ from signals.data import NotJson, json_size
 from signals.tokens import SignalKey
 
 MAX_KEYS = 64
+MAX_TASKS = 256
 MAX_KEYS_BYTES = 64 * 1024
 """Of all keys of a park together, as JSON."""
 MAX_PARK_BYTES = 256 * 1024
@@ -52,18 +54,39 @@ class Sleep:
     ask: Ask | str | None = None
 
 
+Policy = Literal["any", "fail_fast", "all_settled"]
+"""`any`: the first end wakes. `fail_fast`: the first failure, or all ends. `all_settled`: all ends, whatever they are."""
+
+
+@dataclass(frozen=True)
+class Wait:
+    """Returned by a tool or a phase to park until other tasks end.
+
+    Args:
+        on: ids of tasks; those that are not this one's own children only with `all_settled`.
+        policy: how many ends it needs.
+        checkpoint: JSON data that the woken run reads.
+    """
+
+    on: Sequence[str]
+    policy: Policy = "all_settled"
+    checkpoint: Any = None
+
+
 class InvalidPark(ValueError):
     """A park that could never be woken, or would wake for ever. The text is for the author."""
 
 
 class Park(BaseModel):
-    """A stored sleep: `until` is absolute, and not before `since`."""
+    """A stored sleep, whose `until` is absolute and not before `since`, or a stored wait `on` tasks."""
 
     model_config = ConfigDict(frozen=True)
 
     since: datetime
     until: datetime | None = None
     keys: tuple[SignalKey, ...] = ()
+    on: tuple[str, ...] = ()
+    policy: Policy = "all_settled"
     checkpoint: Any = None
     ask: Ask | None = None
 
@@ -81,9 +104,10 @@ class Wake(BaseModel):
 
     model_config = ConfigDict(frozen=True)
 
-    reason: Literal["time", "expired", "signal"]
+    reason: Literal["time", "expired", "signal", "tasks"]
     signal: str = ""
     key: str = ""
+    ended: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         return f"signal {self.signal}/{self.key}" if self.reason == "signal" else self.reason
@@ -113,14 +137,48 @@ def park(sleep: Sleep, box: Box, now: datetime) -> Park:
     return Park(since=now, until=until, keys=keys, checkpoint=sleep.checkpoint, ask=ask)
 
 
-def wake(park: Park, box: Box, now: datetime) -> Wake | None:
-    """Why the park ends now, or None. A value wins over a deadline: one that came late is never stored."""
+def park_on(wait: Wait, now: datetime) -> Park:
+    """Check that a wait can end.
+
+    Raises:
+        InvalidPark: no tasks, over 256 of them, one that is no id or is listed twice, an unknown policy; a checkpoint
+            that is no JSON data or too large.
+    """
+    if not isinstance(wait.on, list | tuple) or not all(isinstance(task, str) and task for task in wait.on):
+        raise InvalidPark("on must be a list or tuple of task ids")
+    if not 0 < len(wait.on) <= MAX_TASKS:
+        raise InvalidPark(f"a wait lists 1 to {MAX_TASKS} tasks, this one {len(wait.on)}")
+    if len(set(wait.on)) < len(wait.on):
+        raise InvalidPark("a task is listed twice")
+    if wait.policy not in get_args(Policy):
+        raise InvalidPark(f"policy must be one of {', '.join(get_args(Policy))}")
+    _check_size("the ids", list(wait.on), MAX_KEYS_BYTES)
+    _check_size("the checkpoint", wait.checkpoint, MAX_PARK_BYTES)
+    return Park(since=now, on=tuple(wait.on), policy=wait.policy, checkpoint=wait.checkpoint)
+
+
+def wake(park: Park, box: Box, now: datetime, ended: Mapping[str, bool] | None = None) -> Wake | None:
+    """Why the park ends now, or None. A value wins over a deadline: one that came late is never stored.
+
+    Args:
+        ended: the tasks that are known to be over, and whether each failed.
+    """
+    if park.on:
+        return _by_tasks(park, ended or {})
     for key in park.keys:
         if box.state(key).is_unused:
             return Wake(reason="signal", signal=key.signal, key=key.key)
     if park.is_over(now):
         return Wake(reason="expired" if park.keys else "time")
     return None
+
+
+def _by_tasks(park: Park, ended: Mapping[str, bool]) -> Wake | None:
+    over = tuple(task for task in park.on if task in ended)
+    is_due = len(over) == len(park.on)
+    is_due = is_due or (park.policy == "any" and bool(over))
+    is_due = is_due or (park.policy == "fail_fast" and any(ended[task] for task in over))
+    return Wake(reason="tasks", ended=over) if is_due else None
 
 
 def commit(park: Park, reason: Wake, box: Box) -> None:
