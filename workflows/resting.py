@@ -59,8 +59,8 @@ class Rest:
         return wake(self._park, self._box, now)
 
     def _alarm(self) -> asyncio.Task[None] | None:
-        # No timer where the park is over at once.
-        if self._park.until is None or self._is_due():
+        # No timer where the park is over at once, or as soon as all that came is judged.
+        if self._park.until is None or self._park.is_over(workflow.now()) or self._is_due():
             return None
         return asyncio.ensure_future(self._ring())
 

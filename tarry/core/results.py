@@ -116,6 +116,16 @@ def too_long(tool: str, output: str = "", *, cleanup: str = "") -> ToolOutcome:
     return _failure("too_long", text, output, _cleanup(cleanup))
 
 
+def after_clean_up(outcome: ToolOutcome, problem: str) -> ToolOutcome:
+    """The outcome of code that its worker stopped, once its hook was run: unchanged, unless that failed."""
+    lines = tuple(_line(remark) for remark in _cleanup(problem))
+    if not lines:
+        return outcome
+    text = "\n".join((outcome.text.removesuffix("\n</harness>"), *lines, "</harness>"))
+    facts = outcome.facts.model_copy(update={"diagnostics": (*outcome.facts.diagnostics, *lines)})
+    return outcome.model_copy(update={"text": text, "facts": facts})
+
+
 def _cleanup(problem: str) -> tuple[Diagnostic, ...]:
     if not problem:
         return ()

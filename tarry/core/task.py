@@ -14,6 +14,7 @@ from pydantic import BaseModel, Field
 
 from signals.box import Box
 from signals.parking import Park, Wake
+from tarry.core import results
 from tarry.core.messages import Frozen
 from tarry.core.protocol import OutcomeCode, ResolvedCall, RunSettings, ToolOutcome
 
@@ -209,17 +210,17 @@ class Abort:
 
 
 @dataclass(frozen=True)
-class CleanUp:
-    """Run the cancel hook, then settle, also when it fails: `cleanup` says why."""
-
-    then: Interrupt | Abort
-
-
-@dataclass(frozen=True)
 class Settle:
     """End with what the code, or its reconcile hook, gave."""
 
     outcome: ToolOutcome
+
+
+@dataclass(frozen=True)
+class CleanUp:
+    """Run the cancel hook, then settle, also when it fails: the result says why."""
+
+    then: Interrupt | Abort | Settle
 
 
 @dataclass(frozen=True)
@@ -235,7 +236,7 @@ def advance(state: State, event: Event, call: ResolvedCall) -> Command:
     """Take in `event`, update `state`, and say what comes next."""
     match event:
         case Ran():
-            return _ran(state, event.outcome)
+            return _ran(state, event.outcome, call)
         case WorkerLost() | WorkerStopped():
             return _not_ended(state, event, call)
         case Reconciled():
@@ -286,7 +287,7 @@ def _aborted(state: State, event: Aborted, call: ResolvedCall) -> Command:
     return _settled_after(state, Abort(output, waited), call)
 
 
-def _settled_after(state: State, end: Interrupt | Abort, call: ResolvedCall) -> Command:
+def _settled_after(state: State, end: Interrupt | Abort | Settle, call: ResolvedCall) -> Command:
     if call.cancels == "never" or (call.cancels == "parked" and not state.has_parked):
         return end
     _next_run(state)  # memos of the hook count, those of a run that is still thought alive must not
@@ -295,10 +296,14 @@ def _settled_after(state: State, end: Interrupt | Abort, call: ResolvedCall) -> 
 
 def after_clean_up(command: CleanUp, problem: str) -> End:
     """What to settle with once the hook was run; `problem` is empty when it succeeded."""
+    if isinstance(command.then, Settle):
+        return Settle(results.after_clean_up(command.then.outcome, problem))
     return replace(command.then, cleanup=problem)
 
 
-def _ran(state: State, outcome: ToolOutcome) -> Command:
+def _ran(state: State, outcome: ToolOutcome, call: ResolvedCall) -> Command:
+    if outcome.code in ("aborted", "interrupted"):  # the worker's own word for code that it stopped, or may not run
+        return _settled_after(state, Settle(outcome), call)
     if outcome.code != "not_here":
         return Settle(outcome)
     if isinstance(outcome.facts.details, str):
