@@ -23,6 +23,7 @@ from tests.support.webhook_app import SECRETS, TIMED
 from workers.gateway import Server, build_gateway, doors_of, listen, url_of
 
 CALLBACK_SECRETS = "c" * 32
+GATEWAY_URL = "http://gateway.test"
 
 
 @dataclass
@@ -77,13 +78,13 @@ async def gateway(on: Stage, client: Client | None = None) -> AsyncIterator[Send
 
 def gateway_settings(on: Stage) -> Settings:
     """The stage's settings and those of callback URLs; such a URL's path is good at any gateway."""
-    chosen: dict[str, Any] = {"callback_secrets": CALLBACK_SECRETS, "gateway_url": "http://gateway.test"}
+    chosen: dict[str, Any] = {"callback_secrets": CALLBACK_SECRETS, "gateway_url": GATEWAY_URL}
     return Settings(**on.settings.model_dump(exclude_none=True) | chosen)
 
 
 def callback_path(on: Stage, task_id: str, key: SignalKey) -> str:
     """The path of a callback URL."""
-    return callback_url(gateway_settings(on), task_id, key).removeprefix("http://gateway.test")
+    return callback_url(gateway_settings(on), task_id, key).removeprefix(GATEWAY_URL)
 
 
 async def expecting(on: Stage, match: str, task_id: str, key: SignalKey, source: str = "ci") -> None:

@@ -11,7 +11,7 @@ from pydantic import BaseModel
 from signals import Signal, Sleep
 from tarry.api import Expired, Received, ToolApi
 from tarry.app import App, Extension
-from tarry.testing import ScriptedModel, call, say
+from tarry.testing import Call, ScriptedModel, call, say
 from tarry.tools import tool
 from tarry.webhooks import GITHUB, Event, HmacSha256, StandardWebhooks, WebhookSource
 
@@ -47,6 +47,15 @@ async def wait_for_ci(key: str, api: ToolApi) -> str | Sleep:
     return Sleep(signals=[CiResult.key(key)], until=timedelta(hours=1))
 
 
+@tool(replay="safe")
+async def build(match: str, api: ToolApi) -> str | Sleep:
+    """Start a build, which reports by webhook or at the URL that the question holds."""
+    if isinstance(received := await api.read_signal(CiResult, "done"), Received):
+        return f"CI {received.value.status}"
+    await api.expect("ci", match, CiResult.key("done"))
+    return Sleep(signals=[CiResult.key("done")], ask=api.callback_url(CiResult.key("done")))
+
+
 def finished(body: Any, headers: Mapping[str, str]) -> Event | None:
     """Only an end of a build is an event; what comes before it would take the key's place."""
     if body["state"] in ("queued", "in_progress"):
@@ -69,10 +78,15 @@ SOURCES = (
 )
 
 
+def calling(first: Call) -> App:
+    """An application whose model makes one call for every input."""
+    model = ScriptedModel.for_each_input([first, lambda request: say(request.messages[-1].text)])
+    return App(model=model, extensions=[Extension("ci", [wait_for_ci, build], signals=[CiResult])], webhooks=SOURCES)
+
+
 def waiting(key: str = "done") -> App:
-    """An application whose model calls the tool once, for every input, with this key."""
-    model = ScriptedModel.for_each_input([call("wait_for_ci", key=key), lambda request: say(request.messages[-1].text)])
-    return App(model=model, extensions=[Extension("ci", [wait_for_ci], signals=[CiResult])], webhooks=SOURCES)
+    """An application whose calls wait on this key."""
+    return calling(call("wait_for_ci", key=key))
 
 
 app = waiting()

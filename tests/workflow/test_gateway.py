@@ -11,12 +11,14 @@ import pytest
 from tarry.client import Submission
 from tarry.core.waiting import RECEIPTS
 from tarry.embedded import EmbeddedServer
-from tests.support.gateways import Answered, callback_path, expecting, gateway, parked
+from tarry.testing import call
+from tests.support.gateways import CALLBACK_SECRETS, GATEWAY_URL, Answered, callback_path, expecting, gateway, parked
 from tests.support.stage import Stage, idle_stage, stage
-from tests.support.webhook_app import CiResult, app, waiting
+from tests.support.webhook_app import CiResult, app, calling, waiting
 
 DONE = CiResult.key("done")
 PASSED = b'{"status": "passed"}'
+CALLBACKS = {"callback_secrets": CALLBACK_SECRETS, "gateway_url": GATEWAY_URL}
 KEYS = ["a/b", "a\nb", '"', "../x", "😀", " ", "k" * 5_000, "?a=b&c#d%2F"]
 
 
@@ -39,14 +41,14 @@ async def receipts(on: Stage, task_id: str) -> list[tuple[str, str]]:
     return [(one["answer"], one["delivery_id"]) for one in known]
 
 
-def build() -> str:
+def new_match() -> str:
     return uuid.uuid4().hex
 
 
 async def test_a_signed_webhook_wakes_the_call_that_expects_it(server: EmbeddedServer, tmp_path: Path) -> None:
     async with stage(server, app, tmp_path) as on, gateway(on) as sender:
         submission, task_id = await begun(on)
-        match = build()
+        match = new_match()
         await expecting(on, match, task_id, DONE)
 
         answered = await sender.ci(match, "passed", "event-1")
@@ -60,7 +62,7 @@ async def test_same_webhook_delivered_twice_is_one_delivery_with_one_answer(
 ) -> None:
     async with stage(server, app, tmp_path) as on, gateway(on) as sender:
         submission, task_id = await begun(on)
-        match = build()
+        match = new_match()
         await expecting(on, match, task_id, DONE)
 
         twice = await asyncio.gather(*(sender.ci(match, "passed", "event-1") for _ in range(2)))
@@ -77,7 +79,7 @@ async def test_a_second_webhook_for_a_key_that_holds_a_value_is_a_duplicate(
 ) -> None:
     async with stage(server, app, tmp_path) as on, gateway(on) as sender:
         submission, task_id = await begun(on)
-        match = build()
+        match = new_match()
         await expecting(on, match, task_id, CiResult.key("other"))
 
         answers = [
@@ -98,7 +100,7 @@ async def test_older_states_that_come_late_change_nothing(
 ) -> None:
     async with stage(server, app, tmp_path) as on, gateway(on) as sender:
         submission, task_id = await begun(on)
-        match = build()
+        match = new_match()
         await expecting(on, match, task_id, DONE)
 
         answers = [await sender.ci(match, state, f"event-{state}") for state in states]
@@ -113,7 +115,7 @@ async def test_callback_for_a_call_that_ended_or_never_was_has_a_final_answer(
 ) -> None:
     async with stage(server, app, tmp_path) as on, gateway(on) as sender:
         submission, task_id = await begun(on)
-        match = build()
+        match = new_match()
         await expecting(on, match, task_id, DONE)
         path = callback_path(on, task_id, DONE)
         await sender.post(path, PASSED)
@@ -121,7 +123,7 @@ async def test_callback_for_a_call_that_ended_or_never_was_has_a_final_answer(
         unused = callback_path(on, f"{submission.conversation_id}~none/g1/t1.0", DONE)
 
         late = [await sender.ci(match, "passed"), await sender.post(path, b'{"status": "failed"}')]
-        unknown = [await sender.ci(build(), "passed", source="strict"), await sender.post(unused, PASSED)]
+        unknown = [await sender.ci(new_match(), "passed", source="strict"), await sender.post(unused, PASSED)]
 
         assert told(*late) == [(410, "closed")] * 2
         assert told(*unknown) == [(404, "not_found")] * 2
@@ -151,7 +153,7 @@ async def test_a_webhook_that_comes_before_anybody_expects_it_is_kept_and_delive
     server: EmbeddedServer, tmp_path: Path
 ) -> None:
     async with stage(server, app, tmp_path) as on, gateway(on) as sender:
-        match = build()
+        match = new_match()
         early = [await sender.ci(match, "passed", "event-1") for _ in range(2)]
         submission, task_id = await begun(on)
 
@@ -162,13 +164,40 @@ async def test_a_webhook_that_comes_before_anybody_expects_it_is_kept_and_delive
         assert told(await sender.ci(match, "passed", "event-2")) == [(410, "closed")]
 
 
+async def test_a_tool_that_expects_what_came_before_it_parks_and_wakes_at_once(
+    server: EmbeddedServer, tmp_path: Path
+) -> None:
+    match = new_match()
+    async with stage(server, calling(call("build", match=match)), tmp_path, **CALLBACKS) as on, gateway(on) as sender:
+        early = await sender.ci(match, "passed", "event-1")
+        submission = await on.harness.conversation().submit("test it")
+
+        assert told(early) == [(202, "kept")]
+        assert await answer(submission) == "CI passed"
+        assert told(await sender.ci(match, "failed", "event-2")) == [(410, "closed")]
+
+
+async def test_a_tool_hands_out_the_url_at_which_its_own_call_is_woken(server: EmbeddedServer, tmp_path: Path) -> None:
+    app = calling(call("build", match=new_match()))
+    async with stage(server, app, tmp_path, **CALLBACKS) as on, gateway(on) as sender:
+        submission, task_id = await begun(on)
+        ask = (await on.harness.task(task_id)).ask
+        assert ask is not None
+
+        answered = await sender.post(ask.text.removeprefix(CALLBACKS["gateway_url"]), PASSED)
+
+        assert told(answered) == [(200, "delivered")]
+        assert ask.text == CALLBACKS["gateway_url"] + callback_path(on, task_id, DONE)
+        assert await answer(submission) == "CI passed"
+
+
 async def test_with_no_worker_up_the_server_keeps_the_webhook_and_the_call_wakes_later(
     server: EmbeddedServer, tmp_path: Path
 ) -> None:
     async with idle_stage(server, app, tmp_path) as on, gateway(on) as sender:
         async with on.worker():
             submission, task_id = await begun(on)
-            match = build()
+            match = new_match()
             await expecting(on, match, task_id, DONE)
 
         answers = [
@@ -201,7 +230,7 @@ async def test_a_value_that_the_signal_refuses_is_final_and_leaves_the_key_open(
 ) -> None:
     async with stage(server, app, tmp_path) as on, gateway(on) as sender:
         submission, task_id = await begun(on)
-        match = build()
+        match = new_match()
         await expecting(on, match, task_id, DONE)
 
         refused = [await sender.ci(match, "exploded"), await sender.post(callback_path(on, task_id, DONE), b'"passed"')]
