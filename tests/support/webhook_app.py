@@ -37,14 +37,14 @@ CiResult = Signal("ci.result", 1, Report)
 
 
 @tool(replay="safe")
-async def wait_for_ci(key: str, api: ToolApi) -> str | Sleep:
+async def wait_for_ci(key: str, api: ToolApi, seconds: float = 3_600) -> str | Sleep:
     """Wait for a build."""
     match await api.read_signal(CiResult, key):
         case Received(value=report):
             return f"CI {report.status}"
         case Expired():
             return "CI never reported"
-    return Sleep(signals=[CiResult.key(key)], until=timedelta(hours=1))
+    return Sleep(signals=[CiResult.key(key)], until=timedelta(seconds=seconds))
 
 
 @tool(replay="safe")
@@ -84,9 +84,9 @@ def calling(first: Call) -> App:
     return App(model=model, extensions=[Extension("ci", [wait_for_ci, build], signals=[CiResult])], webhooks=SOURCES)
 
 
-def waiting(key: str = "done") -> App:
-    """An application whose calls wait on this key."""
-    return calling(call("wait_for_ci", key=key))
+def waiting(key: str = "done", seconds: float = 3_600) -> App:
+    """An application whose calls wait on this key, for so long."""
+    return calling(call("wait_for_ci", key=key, seconds=seconds))
 
 
 app = waiting()

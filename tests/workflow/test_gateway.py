@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import uuid
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from tarry.embedded import EmbeddedServer
 from tarry.testing import call
 from tests.support.gateways import CALLBACK_SECRETS, GATEWAY_URL, Answered, callback_path, expecting, gateway, parked
 from tests.support.stage import Stage, idle_stage, stage
+from tests.support.waiting import eventually
 from tests.support.webhook_app import CiResult, app, calling, waiting
 
 DONE = CiResult.key("done")
@@ -39,6 +41,10 @@ def told(*answers: Answered) -> list[tuple[int, str]]:
 async def receipts(on: Stage, task_id: str) -> list[tuple[str, str]]:
     known = await on.client.get_workflow_handle(task_id).query(RECEIPTS)
     return [(one["answer"], one["delivery_id"]) for one in known]
+
+
+async def passed(*deadlines: datetime | None) -> bool:
+    return all(deadline is not None and deadline < datetime.now(UTC) for deadline in deadlines)
 
 
 def new_match() -> str:
@@ -210,6 +216,28 @@ async def test_with_no_worker_up_the_server_keeps_the_webhook_and_the_call_wakes
             assert await answer(submission) == "CI passed"
             first, second = answers
             assert await receipts(on, task_id) == [("delivered", first.delivery_id), ("duplicate", second.delivery_id)]
+
+
+async def test_with_no_worker_up_the_deadline_goes_by_when_the_webhook_came(
+    server: EmbeddedServer, tmp_path: Path
+) -> None:
+    async with idle_stage(server, waiting(seconds=8), tmp_path) as on, gateway(on) as sender:
+        async with on.worker():
+            calls = [await begun(on), await begun(on)]
+            matches = [new_match(), new_match()]
+            for (_, task_id), match in zip(calls, matches, strict=True):
+                await expecting(on, match, task_id, DONE)
+            deadlines = [(await on.harness.task(task_id)).until for _, task_id in calls]
+
+        in_time = await sender.ci(matches[0], "passed")
+        await eventually(lambda: passed(*deadlines))
+        too_late = await sender.ci(matches[1], "passed")
+
+        async with on.worker():
+            assert [await answer(submission) for submission, _ in calls] == ["CI passed", "CI never reported"]
+            assert told(in_time, too_late) == [(202, "accepted")] * 2
+            assert await receipts(on, calls[0][1]) == [("delivered", in_time.delivery_id)]
+            assert await receipts(on, calls[1][1]) == [("closed", too_late.delivery_id)]
 
 
 @pytest.mark.parametrize("key", KEYS)
