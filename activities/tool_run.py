@@ -173,7 +173,7 @@ class ToolRun:
         return validate(self._input.call.arguments, self._tool.parameters)
 
     def _refused(self, error: BadArguments) -> ToolOutcome:
-        if self._is_rerun:  # it may have run, under the declaration of an earlier deploy
+        if self._is_rerun or self._input.wake is not None:  # it has run, under the declaration of an earlier deploy
             return self._interrupted()
         text = results.invalid_arguments_text(self._tool.name, error.text, parameters_text(self._tool.parameters))
         return results.refusal(CallError(code="invalid_arguments", text=text))
