@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
+from pathlib import Path
 from signal import SIGSTOP
 
 import pytest
@@ -20,7 +21,7 @@ from tests.support import shell
 from tests.support.drills import ONCE_EACH
 from tests.support.histories import Account
 from tests.support.parked_app import DONE, NEWS
-from tests.support.parked_drills import Life, ParkedDrill, call_of
+from tests.support.parked_drills import Life, ParkedDrill, call_of, told
 
 SECONDS = 4
 """How long the calls wait whose deadline passes while no worker is up: it is set when everything else is in place."""
@@ -28,6 +29,7 @@ SECONDS = 4
 FIRED = EventType.EVENT_TYPE_TIMER_FIRED
 SIGNALLED = EventType.EVENT_TYPE_WORKFLOW_EXECUTION_SIGNALED
 TASK_STARTED = EventType.EVENT_TYPE_WORKFLOW_TASK_STARTED
+RUN_SCHEDULED = EventType.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED
 
 WOKEN = f"signal {NEWS.name}/{DONE} after asked"
 TWICE = ("completed 1", "completed 1")
@@ -219,3 +221,27 @@ async def test_wake_that_a_frozen_worker_took_along_is_decided_again_and_its_too
         ledger=["unsafe 1, key 1", f"unsafe 1, key 2, {WOKEN}"],
         account=Account(models=ONCE_EACH, tools=TWICE),
     )
+
+
+async def test_worker_killed_between_the_intent_of_a_wake_and_its_run_costs_nothing(
+    server: EmbeddedServer, tracker_url: str, tmp_path: Path
+) -> None:
+    async with ParkedDrill(server, tmp_path, tracker_url, max_concurrent_activities=1) as on:
+        first = await on.worker()
+        between = await on.submit("unsafe")
+        task_id = await on.parked_call(between)
+        # It takes the only place for an activity, for which the woken run then waits.
+        blocker = await on.submit("safe", stop_at=["request"])
+        await on.reached(blocker)
+        await on.send(task_id, "it rains", "d")
+        await on.happened(task_id, SIGNALLED, RUN_SCHEDULED)
+
+        await first.kill()
+
+        assert told(on.runs(between.conversation_id)) == ["unsafe 1, key 1"], "the woken run had not begun"
+        await on.worker()
+        assert await on.life(between) == Life(
+            results=["it rains"],
+            ledger=["unsafe 1, key 1", f"unsafe 1, key 2, {WOKEN}"],
+            account=Account(models=ONCE_EACH, tools=TWICE),
+        )

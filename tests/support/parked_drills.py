@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -13,12 +15,12 @@ from temporalio.service import RPCError, RPCStatusCode
 
 from signals.box import Receipt
 from tarry.attributes import STATE
-from tarry.client import Submission
+from tarry.client import DurableTaskHandle, Outcome, Submission
 from tarry.core.waiting import RECEIPTS
 from tests.support.drills import ROUND, Drill, Run
-from tests.support.histories import Account
-from tests.support.parked_app import DONE, NEWS
-from tests.support.waiting import eventually
+from tests.support.histories import Account, account
+from tests.support.parked_app import DONE, NEWS, order
+from tests.support.waiting import PATIENCE, eventually
 
 
 @dataclass(frozen=True)
@@ -36,6 +38,17 @@ class Life:
     tickets: int = 2
     end: str = "done"
     kinds: Sequence[str] = tuple(ROUND)
+
+
+@dataclass(frozen=True)
+class Course:
+    """What `Life` tells, of a durable task."""
+
+    outcome: Outcome[str]
+    ledger: list[str]
+    account: Account
+    receipts: Sequence[str] = ("d delivered",)
+    tickets: int = 1
 
 
 class ParkedDrill(Drill):
@@ -86,6 +99,24 @@ class ParkedDrill(Drill):
         handle = self.harness.client.get_workflow_handle(task_id)
         found = await handle.query(RECEIPTS, result_type=list[Receipt])
         return [f"{receipt.delivery_id} {receipt.answer}" for receipt in found]
+
+    async def start_order(self, *, stop_at: Sequence[str] = ()) -> DurableTaskHandle[str]:
+        """Start a durable task, whose workers stop at these points in turn."""
+        key = uuid.uuid4().hex
+        self.points.plan(f"task-{key}", stop_at, deadly=False)
+        return await self.harness.start_task(order, "rain", key=key)
+
+    async def course(self, task: DurableTaskHandle[str]) -> Course:
+        """A durable task when it is over. Needs a worker."""
+        async with asyncio.timeout(PATIENCE):
+            outcome = await task.outcome()
+        return Course(
+            outcome=outcome,
+            ledger=told(self.runs(task.id)),
+            account=await account(self.harness.client, task.id),
+            receipts=tuple(await self.receipts(task.id)),
+            tickets=len(await self.tickets(task.id)),
+        )
 
     async def life(self, submission: Submission) -> Life:
         """All of it. Needs a worker."""
