@@ -61,7 +61,7 @@ class Gateway:
 
     def app(self) -> Starlette:
         """The ASGI application."""
-        return Starlette(
+        app = Starlette(
             routes=[
                 Route("/webhooks/{source}", _logged(self.webhook), methods=["POST"]),
                 Route("/callbacks/{token}", _logged(self.callback), methods=["POST"]),
@@ -69,6 +69,9 @@ class Gateway:
             ],
             exception_handlers={HTTPException: _http_error, Exception: _bug},
         )
+        # Senders do not follow redirects, and a 3xx is no answer that says whether to send again.
+        app.router.redirect_slashes = False
+        return app
 
     async def webhook(self, request: Request, facts: Facts) -> Reply:
         """`POST /webhooks/<source>`."""

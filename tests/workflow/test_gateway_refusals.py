@@ -201,10 +201,13 @@ async def test_a_body_over_the_limit_is_refused_however_it_is_sent(on: Stage, se
 @pytest.mark.parametrize("method", ["GET", "PUT", "DELETE"])
 async def test_other_methods_and_places_are_refused_as_json(sender: Sender, path: str, method: str) -> None:
     response = await sender.http.request(method, path)
-    places = [await sender.post(place, BODY, signed(BODY)) for place in ("/", "/webhooks", "/webhooks/nobody")]
+    places = [
+        await sender.post(place, BODY, signed(BODY))
+        for place in ("/", "/webhooks", "/webhooks/nobody", "/webhooks/ci/", "/webhooks/ci/x")
+    ]
 
     assert (response.status_code, response.json()["answer"], response.headers["allow"]) == (405, "refused", "POST")
-    assert [(one.status, one.answer) for one in places] == [(404, "refused")] * 3
+    assert [(one.status, one.answer) for one in places] == [(404, "refused")] * 5
 
 
 async def test_a_gateway_without_callback_secrets_knows_no_callback_url(
