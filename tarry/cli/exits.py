@@ -32,8 +32,8 @@ class ExitCode(IntEnum):
 
 
 EXIT_CODES = (
-    "Exit codes: 0 done · 1 the work ended without an answer · 2 something must be put right first, and one line says "
-    "what · 3 the wait timed out · 70 a bug of ours · 130 interrupted."
+    "Exit codes: 0 done · 1 the work ended without an answer, or what was asked for was refused · 2 something must be "
+    "put right first, and one line says what · 3 the wait timed out · 70 a bug of ours · 130 interrupted."
 )
 """Below the help of every command."""
 

@@ -56,7 +56,13 @@ def test_each_error_has_its_exit_code_and_its_word(error: Exception, exit_code: 
     assert problem_of(KeyError("a bug")) is None
 
 
-@pytest.mark.parametrize("words", ["ask hello", "submit hello", "wait c r", "transcript c", "ps", "retry i"])
+@pytest.mark.parametrize(
+    "words",
+    [
+        *("ask hello", "submit hello", "wait c r", "transcript c", "ps", "retry i", "abort i", "explain i"),
+        *("signal t n k 1", "receipt t d", "wake", "wake --watch"),
+    ],
+)
 def test_every_command_says_in_one_line_that_no_server_answers(words: str, capsys: pytest.CaptureFixture[str]) -> None:
     code = cli.run([*words.split(), "--json"])
 
