@@ -22,6 +22,7 @@ RESULT_LINES = 20
 
 _ARGUMENTS = 120
 _QUESTION = 60
+_NAME = 250
 _INDENT = "  "
 _CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
@@ -109,8 +110,8 @@ def _waiting(item: WorkItem, now: datetime) -> tuple[str, ...]:
 
 def receipt(receipt: Receipt) -> Text:
     """What became of a delivery, on one line."""
-    name = plain(f"{receipt.signal}/{receipt.key}")
-    reason = f": {plain(receipt.reason)}" if receipt.reason else ""
+    name = cut(plain(f"{receipt.signal}/{receipt.key}"), _NAME)
+    reason = f": {' '.join(plain(receipt.reason).split())}" if receipt.reason else ""
     return Text.assemble((receipt.answer, "bold"), f"{reason} ", (f"({name}, {moment(receipt.at)})", "dim"))
 
 

@@ -8,11 +8,12 @@ from io import StringIO
 import pytest
 from rich.console import Console, RenderableType
 
+from signals.box import Receipt
 from tarry.cli import render
 from tarry.cli.follow import Moment, OpenCall
 from tarry.cli.live import going_on, scrolled
 from tarry.cli.work import with_conversation_states
-from tarry.client import WorkItem
+from tarry.client import WakePlan, WorkItem
 from tarry.core.messages import AssistantMessage, ToolCallRequest, ToolMessage, Usage
 from tarry.core.transcript import (
     Draft,
@@ -119,6 +120,43 @@ def test_work_is_a_table_whose_ids_are_whole() -> None:
         ["held", "tool", "call", "look_up", "5", "min", "0", "s", f"{long}~n/g1/t1.0"],
         ["busy", "conversation", "-", "5", "min", "0", "s", long],
     ]
+
+
+def test_list_shows_what_is_waited_for_only_when_something_is() -> None:
+    waiting = item("c~n/g1/t1.0", "tool call", "sleeping", "deploy").model_copy(
+        update={
+            "waiting_for": ("app.ok/a", "+3"),
+            "until": AT + timedelta(hours=1),
+            "question": "Really?\n" + "x" * 100,
+        }
+    )
+
+    lines = drawn(render.work([waiting, item("c", "conversation", "busy")], AT))
+
+    assert lines[0].split() == ["STATE", "KIND", "TOOL", "AGE", "WAITS", "FOR", "UNTIL", "ASKS", "ID"]
+    assert "app.ok/a, +3  in 1 h  Really? xxx" in lines[1]
+    assert lines[1].split()[-2].endswith("x…")
+    assert lines[2].split() == ["busy", "conversation", "-", "0.0", "s", "-", "-", "-", "c"]
+
+
+def test_receipt_is_one_line() -> None:
+    kept = Receipt(delivery_id="d", signal="app.ok", key="a", answer="invalid", at=AT, reason="it is\nwrong")
+
+    assert drawn(render.receipt(kept)) == [f"invalid: it is wrong (app.ok/a, {LOCAL})"]
+
+
+@pytest.mark.parametrize(
+    ("plan", "words"),
+    [
+        (WakePlan(active=True, why="backlog"), "active: tasks wait for a worker"),
+        (WakePlan(active=True, why="running"), "active: work runs"),
+        (WakePlan(active=True, why="deadline"), "active: a deadline has passed"),
+        (WakePlan(active=False, at=AT), f"idle until {LOCAL} (in 5 min 0 s)"),
+        (WakePlan(active=False), "idle, and nothing is due"),
+    ],
+)
+def test_wake_is_one_line(plan: WakePlan, words: str) -> None:
+    assert render.wake(plan, AT - timedelta(minutes=5)) == words
 
 
 def test_conversation_is_busy_while_one_of_its_runs_is_open() -> None:
