@@ -55,7 +55,7 @@ async def _found(harness: Harness, task_id: str) -> Explanation:
     item = await work_item(description)
     is_open = description.status == WorkflowExecutionStatus.RUNNING
     is_group = item.kind in ("conversation", "generation")
-    parts = await _parts(harness, item) if is_open and is_group else []
+    parts = await _parts(harness, item) if is_open and (is_group or item.state == "waiting") else []
     if item.kind == "conversation":
         item = with_conversation_states([item, *parts])[0]
     return Explanation(

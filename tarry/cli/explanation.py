@@ -39,7 +39,7 @@ class Explanation:
         pending: what it waits for from workers, a sentence each.
         note: what a parked task says of itself, with no worker up.
         task: what a worker says of it; None when none answered, and of what is no task.
-        parts: what is not over below a run or a conversation.
+        parts: what is not over below it.
     """
 
     item: WorkItem
@@ -81,8 +81,14 @@ class Explanation:
     def _awaited(self) -> str:
         # Of the list's own labels, since they are short and printable.
         assert self.note is not None
-        keys = [*self.note.keys, *([f"{self.note.more_keys} more keys"] if self.note.more_keys else [])]
-        return " or ".join([*keys, *(["its deadline"] if self.note.until else [])])
+        return " or ".join(
+            [
+                *self.note.keys,
+                *([f"{self.note.more_keys} more keys"] if self.note.more_keys else []),
+                *(["its children"] if self.item.state == "waiting" else []),
+                *(["its deadline"] if self.note.until else []),
+            ]
+        )
 
     def facts(self) -> dict[str, object]:
         """As JSON."""

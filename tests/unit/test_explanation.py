@@ -112,6 +112,15 @@ def test_anything_is_explained_in_a_few_words(explained: Explanation, why: str) 
     assert explained.why() == why
 
 
+def test_parent_waits_for_its_children_or_its_deadline() -> None:
+    park = Park(since=AT, until=NOW + timedelta(hours=1))
+    child = item(id=f"{TASK}/k.build", state="running")
+
+    explained = Explanation(item(state="waiting"), note=parked_note(park, "run_ci", {}), parts=(child,))
+
+    assert explained.why() == "waits for its children or its deadline"
+
+
 def test_held_work_says_how_to_run_it_again() -> None:
     task = TaskView(task_id=TASK, conversation_id="c", tool="run_ci", state="held", held="workers were lost 5 times")
     own = Explanation(item(state="held"), task=task)
