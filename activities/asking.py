@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from datetime import timedelta
-from typing import Any
+from typing import Any, TypeVar
 
 from temporalio import activity
 from temporalio.client import Client, WorkflowHandle, WorkflowQueryRejectedError, WorkflowUpdateFailedError
@@ -19,9 +19,11 @@ from signals.box import KeyState
 from signals.tokens import SignalKey
 from tarry.api import StaleRun, TaskFull
 from tarry.core.protocol import CONFLICT, DUPLICATE, STALE, TASK_FULL, AnnounceInput, MemoInput, ToolRunInput
-from tarry.core.waiting import SIGNAL_STATE, CreateTask
+from tarry.core.waiting import CHILD_END, SIGNAL_STATE, ChildEnd, CreateChild
 
-OwnInput = MemoInput | AnnounceInput | CreateTask
+T = TypeVar("T")
+
+OwnInput = MemoInput | AnnounceInput | CreateChild
 """What a run may ask of its own workflow."""
 
 GIVEN_UP = "this run of the tool has ended or was given up"
@@ -30,21 +32,30 @@ _UNANSWERED = "AcceptedUpdateCompletedWorkflow"
 """The server's word for a workflow that ended with our update accepted and unanswered."""
 
 
+async def key_state(call: WorkflowHandle[Any, Any], key: SignalKey) -> KeyState:
+    """What a key of the call holds; asked again for a minute while nobody answers."""
+    return await _ask(call, SIGNAL_STATE, key, KeyState)
+
+
+async def child_end(call: WorkflowHandle[Any, Any], task_id: str) -> ChildEnd:
+    """What the call knows of a child; asked again for a minute while nobody answers."""
+    return await _ask(call, CHILD_END, task_id, ChildEnd)
+
+
 @retry(
     retry=retry_if_exception_type((RPCError, WorkflowQueryRejectedError)),
     stop=stop_after_delay(60),
     wait=wait_exponential(multiplier=0.1, max=2),
     reraise=True,
 )
-async def key_state(call: WorkflowHandle[Any, Any], key: SignalKey) -> KeyState:
-    """What a key of the call holds; asked again for a minute while nobody answers."""
+async def _ask(call: WorkflowHandle[Any, Any], query: str, argument: Any, as_type: type[T]) -> T:
     try:
-        state: KeyState = await call.query(SIGNAL_STATE, key, result_type=KeyState, rpc_timeout=timedelta(seconds=3))
+        answer: T = await call.query(query, argument, result_type=as_type, rpc_timeout=timedelta(seconds=3))
     except RPCError as error:
         if error.status == RPCStatusCode.NOT_FOUND:
             raise StaleRun(GIVEN_UP) from error
         raise
-    return state
+    return answer
 
 
 def call_of(client: Client, input: ToolRunInput) -> WorkflowHandle[Any, Any]:

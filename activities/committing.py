@@ -17,7 +17,7 @@ from tarry.client.errors import reaching_server, translate
 from tarry.connect import sending_inline
 from tarry.core.commits import COMMIT, CommitInput, SendSignal, StartTask
 from tarry.core.protocol import DUPLICATE, SubmissionView, SubmitInput, digest
-from tarry.core.task import TaskInput
+from tarry.core.task_state import TaskInput
 from tarry.core.text import canonical_json, clean_text
 
 PATIENCE = timedelta(seconds=30)

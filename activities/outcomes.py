@@ -7,6 +7,7 @@ how large or how odd that result is (spec §4.5, §4.11).
 from __future__ import annotations
 
 import asyncio
+import json
 import threading
 from typing import Any
 
@@ -21,8 +22,9 @@ from tarry.core.protocol import ToolOutcome
 from tarry.core.results import Diagnostic
 from tarry.core.text import Bounded, bound_text
 from tarry.store import BlobStore
-from tarry.tools import ToolResult
+from tarry.tools import Tool, ToolResult
 
+MAX_STRUCTURED_BYTES = 64 * 1024
 STORE_SECONDS = 10.0
 ENCODE_SECONDS = 15.0
 """How long a result may take to become text, its storing included."""
@@ -35,42 +37,56 @@ class Outcomes:
         self._converter = client.data_converter
         self._blobs = blobs
 
-    async def of_value(self, tool: str, value: Any, output: Output, diagnostics: tuple[Diagnostic, ...]) -> ToolOutcome:
-        """The outcome of a tool that returned `value`.
+    async def of_value(
+        self, tool: Tool, value: Any, output: Output, diagnostics: tuple[Diagnostic, ...], *, nested: bool
+    ) -> ToolOutcome:
+        """The outcome of a tool that returned `value`; `nested`: for a task that reads structured output.
 
         Encoding runs the application's own serializers, so it has a thread of its own, as the tool had.
         """
         home = asyncio.get_running_loop()
         thread = ToolThread(
-            lambda: self._encode(tool, value, output, diagnostics, home), threading.Event(), f"tarry-encode-{tool}"
+            lambda: self._encode(tool, value, output, diagnostics, home, nested=nested),
+            threading.Event(),
+            f"tarry-encode-{tool.name}",
         )
         ended = await undisturbed(thread.wait(ENCODE_SECONDS))
         if ended is None:
-            return results.unencodable(tool, f"it took longer than {ENCODE_SECONDS:g} s", diagnostics)
+            return results.unencodable(tool.name, f"it took longer than {ENCODE_SECONDS:g} s", diagnostics)
         if ended.error is not None:
-            return results.unencodable(tool, _problem(ended.error), diagnostics)
+            return results.unencodable(tool.name, _problem(ended.error), diagnostics)
         outcome: ToolOutcome = ended.value
         return outcome
 
     def _encode(
         self,
-        tool: str,
+        tool: Tool,
         value: Any,
         output: Output,
         diagnostics: tuple[Diagnostic, ...],
         home: asyncio.AbstractEventLoop,
+        *,
+        nested: bool,
     ) -> ToolOutcome:
         result = value if isinstance(value, ToolResult) else ToolResult(value)
+        structured, breach = _structured(tool, result)
+        if breach and nested:
+            return results.invalid_structured_output(tool.name, breach, diagnostics)
+        if breach:
+            diagnostics = (*diagnostics, Diagnostic(severity="warn", message=breach, code="invalid_structured_output"))
         text = results.encode_content(result.content, output.whole())
         content = bound_text(text)
         reference, complaint = self._keep_whole(text, home) if content.is_cut else ("", ())
-        return results.outcome_from(
+        outcome = results.outcome_from(
             content,
             is_error=result.is_error,
             details=result.details,
             diagnostics=(*diagnostics, *_lost_output(result, output), *complaint),
             full_output=reference,
         )
+        if not nested:
+            return outcome
+        return outcome.model_copy(update={"structured": content.text if tool.output is None else structured})
 
     def _keep_whole(self, text: str, home: asyncio.AbstractEventLoop) -> tuple[str, tuple[Diagnostic, ...]]:
         try:
@@ -91,6 +107,21 @@ class Outcomes:
             activity.logger.warning("A result was shortened, since the store failed", exc_info=True)
             return _shortened(outcome, error)
         return outcome
+
+
+def _structured(tool: Tool, result: ToolResult) -> tuple[Any, str]:
+    """What programs read of a result, as JSON data, and why it is not what the tool declares."""
+    if tool.output is None or result.is_error:
+        return None, ""
+    value = result.content if result.structured is None else result.structured
+    try:
+        data = results.plain_json(tool.output.dump_python(tool.output.validate_python(value), mode="json"))
+        size = len(json.dumps(data).encode())
+    except Exception as error:  # validators are application code
+        return None, f"Its structured output does not fit what it declares: {_problem(error)}"
+    if size > MAX_STRUCTURED_BYTES:
+        return None, f"Its structured output has {size} bytes, {MAX_STRUCTURED_BYTES} are allowed."
+    return data, ""
 
 
 def _lost_output(result: ToolResult, output: Output) -> tuple[Diagnostic, ...]:

@@ -15,7 +15,7 @@ from temporalio import activity
 
 from activities.tools import ToolActivities
 from signals.data import json_size
-from signals.parking import MAX_PARK_BYTES, Sleep
+from signals.parking import MAX_PARK_BYTES, Sleep, Wait
 from tarry.core import results
 from tarry.core.messages import Frozen
 from tarry.core.protocol import ToolOutcome, ToolRunInput
@@ -117,7 +117,7 @@ def _converted(task: DurableTask[Any, Any], position: Position, value: Any) -> A
     if inspect.isawaitable(value):
         return _awaited(task, position, value)
     match value:
-        case Sleep():
+        case Sleep() | Wait():
             return replace(value, checkpoint=_stored(task, position, value.checkpoint))
         case Go():
             return StepRequest(kind="step", checkpoint=_stored(task, position, value))

@@ -9,8 +9,9 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Any, Literal, TypeVar
@@ -19,12 +20,14 @@ from temporalio import activity
 
 from activities.asking import GIVEN_UP, call_of, is_after_reset, key_state, start_update, take_error
 from activities.committing import Committer
+from activities.nesting import Nesting
+from activities.outcomes import Outcomes
 from activities.output import Output
 from signals.box import KeyState
 from signals.parking import Wake
 from signals.tokens import Signal, SignalKey
 from tarry import webhooks
-from tarry.api import Expired, Received, Send, StaleRun, Start, TaskFull, ToolApi
+from tarry.api import ChildTask, Expired, NestedCall, NestedResult, Received, Send, StaleRun, Start, TaskFull, ToolApi
 from tarry.client import Harness
 from tarry.client.signals import deliver
 from tarry.core.commits import CommitInput
@@ -37,8 +40,9 @@ from tarry.core.protocol import (
 )
 from tarry.core.results import Diagnostic, plain_json
 from tarry.core.text import canonical_json, clean_text
-from tarry.core.waiting import CREATE_TASK, CreateTask, SignalResult
+from tarry.core.waiting import SignalResult
 from tarry.tasks import DurableTask
+from tarry.tools import Tool
 
 T = TypeVar("T")
 I = TypeVar("I")  # noqa: E741
@@ -50,6 +54,17 @@ Purpose = Literal["memo", "reconcile", "clean-up"]
 """What code of the tool runs: its name stands in the ids of memo requests."""
 
 
+@dataclass(frozen=True)
+class Host:
+    """What every run on this worker shares. `grace` is how long code has to end once it is stopped."""
+
+    harness: Harness
+    tools: Mapping[str, Tool]
+    signals: Mapping[str, Signal[Any]]
+    outcomes: Outcomes
+    grace: timedelta
+
+
 class RunApi(ToolApi):
     """What one run of `input` may use. Make it in the activity, on the worker's loop.
 
@@ -59,16 +74,27 @@ class RunApi(ToolApi):
 
     def __init__(
         self,
-        harness: Harness,
+        host: Host,
         input: ToolRunInput,
         output: Output,
         stop: threading.Event,
         purpose: Purpose = "memo",
     ) -> None:
         info = activity.info()
+        harness = host.harness
         client = harness.client
         self._client = client
         self._settings = harness.settings
+        declared = host.tools.get(input.call.tool)
+        self._nesting = Nesting(
+            client,
+            input,
+            host.tools,
+            self._at_home,
+            may_park=purpose == "memo"
+            and input.call.replay == "safe"
+            and (declared is None or declared.replay == "safe"),
+        )
         self._committer = Committer(harness, input.conversation_id, input.task_id)
         self._queue = info.task_queue
         self._call = call_of(client, input)
@@ -183,13 +209,29 @@ class RunApi(ToolApi):
         """`signal` for a sync tool: blocks its thread."""
         return self._send(task_id, token, key, value, delivery_id).result()
 
-    async def create_task(self, task: DurableTask[I, Any], input: I, *, key: str) -> str:
+    async def create_task(self, task: DurableTask[I, R], input: I, *, key: str) -> ChildTask[R]:
         """Create a child task by an update of the own workflow."""
-        return await asyncio.wrap_future(self._create(task, input, key))
+        return await asyncio.wrap_future(self._nesting.start_task(task, input, key))
 
-    def create_task_sync(self, task: DurableTask[I, Any], input: I, *, key: str) -> str:
+    def create_task_sync(self, task: DurableTask[I, R], input: I, *, key: str) -> ChildTask[R]:
         """`create_task` for a sync tool: blocks its thread."""
-        return self._create(task, input, key).result()
+        return self._nesting.start_task(task, input, key).result()
+
+    async def start_tool(self, name: str, arguments: Mapping[str, Any], *, key: str | None = None) -> NestedCall:
+        """Start a nested call by an update of the own workflow."""
+        return await asyncio.wrap_future(self._nesting.start_tool(name, arguments, key))
+
+    def start_tool_sync(self, name: str, arguments: Mapping[str, Any], *, key: str | None = None) -> NestedCall:
+        """`start_tool` for a sync tool: blocks its thread."""
+        return self._nesting.start_tool(name, arguments, key).result()
+
+    async def execute_tool(self, name: str, arguments: Mapping[str, Any], *, key: str | None = None) -> NestedResult:
+        """Start a nested call and await its result."""
+        return await (await self.start_tool(name, arguments, key=key)).result()
+
+    def execute_tool_sync(self, name: str, arguments: Mapping[str, Any], *, key: str | None = None) -> NestedResult:
+        """`execute_tool` for a sync tool: blocks its thread."""
+        return self.start_tool_sync(name, arguments, key=key).result_sync()
 
     async def expect(self, source: str, match: str, key: SignalKey) -> None:
         """Have webhooks that tell of `match` delivered to a key of this task."""
@@ -263,11 +305,6 @@ class RunApi(ToolApi):
         return self._at_home(
             lambda: asyncio.create_task(deliver(self._client, task_id, token, key, value, delivery_id=chosen))
         )
-
-    def _create(self, task: DurableTask[I, Any], input: I, key: str) -> Future[str]:
-        wanted = CreateTask(key=key, call=task.call(input), run=self._input.run, attempt=self._temporal_attempt)
-        request = f"create-{digest(canonical_json([key, self._request]))}"
-        return self._at_home(lambda: start_update(self._call, CREATE_TASK, wanted, request))
 
     def _expect(self, source: str, match: str, key: SignalKey) -> Future[None]:
         expecting = partial(webhooks.expect, self._client, source, match, self.task_id, key, task_queue=self._queue)

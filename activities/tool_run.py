@@ -8,9 +8,8 @@ from __future__ import annotations
 import asyncio
 import inspect
 import threading
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from datetime import datetime, timedelta
+from collections.abc import Callable
+from datetime import datetime
 from typing import Any
 
 from pydantic import BaseModel
@@ -19,15 +18,14 @@ from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
 from temporalio.service import RPCError
 
 from activities.asking import call_of, is_after_reset, start_update
-from activities.outcomes import Outcomes
+from activities.cycles import check_no_cycle
+from activities.nesting import MustPark
 from activities.output import Output
 from activities.runner import Ended, StopReason, ToolThread, stop_reason
-from activities.tool_api import Purpose, RunApi
+from activities.tool_api import Host, Purpose, RunApi
 from signals.box import Box
-from signals.parking import InvalidPark, Sleep, park
-from signals.tokens import Signal
+from signals.parking import InvalidPark, Sleep, Wait, park, park_on
 from tarry.api import StaleRun
-from tarry.client import Harness
 from tarry.core import results
 from tarry.core.arguments import BadArguments, parameters_text, validate
 from tarry.core.protocol import (
@@ -63,16 +61,6 @@ class Stopped(Exception):
 
 class TimedOut(Exception):
     """The code ran too long; it was stopped or abandoned."""
-
-
-@dataclass(frozen=True)
-class Host:
-    """What every run on this worker shares. `grace` is how long code has to end once it is stopped."""
-
-    harness: Harness
-    signals: Mapping[str, Signal[Any]]
-    outcomes: Outcomes
-    grace: timedelta
 
 
 class ToolRun:
@@ -220,7 +208,7 @@ class ToolRun:
 
     async def _hooked(self, hook: Callable[..., Any], arguments: BaseModel, output: Output, purpose: Purpose) -> Ended:
         stop = threading.Event()
-        api = RunApi(self._host.harness, self._input, output, stop, purpose=purpose)
+        api = RunApi(self._host, self._input, output, stop, purpose=purpose)
         offered = self._tool.call_arguments(arguments) | {API_PARAMETER: api}
         limit = min(HOOK_SECONDS, self._input.call.timeout)
         return await self._isolated(lambda: hook(**_accepted(hook, offered)), api, stop, limit)
@@ -240,29 +228,39 @@ class ToolRun:
             return None
         if ended.value is None:
             return None
-        return await self._outcomes.of_value(self._tool.name, ended.value, output, self._diagnostics)
+        return await self._outcomes.of_value(
+            self._tool, ended.value, output, self._diagnostics, nested=self._input.nested
+        )
 
     async def _run(self, arguments: BaseModel) -> ToolOutcome | ParkRequest | StepRequest:
         tool, stop = self._tool, threading.Event()
-        api = RunApi(self._host.harness, self._input, self._output, stop)
+        api = RunApi(self._host, self._input, self._output, stop)
         values = tool.call_arguments(arguments) | ({API_PARAMETER: api} if tool.takes_api else {})
         timeout = self._input.call.timeout
         try:
             ended = await self._isolated(lambda: tool.function(**values), api, stop, timeout)
         except TimedOut:
             return results.timed_out(tool.name, timeout, self._output.tail, self._diagnostics)
+        if isinstance(ended.error, MustPark):
+            return ended.error.request
         if ended.error is not None:
             return self._failed(ended.error)
-        if isinstance(ended.value, Sleep):
-            return self._parked(ended.value, api.server_now)
+        if isinstance(ended.value, Sleep | Wait):
+            return await self._parked(ended.value, api.server_now)
         if isinstance(ended.value, StepRequest):
             return ended.value
-        return await self._outcomes.of_value(tool.name, ended.value, self._output, self._diagnostics)
+        return await self._outcomes.of_value(
+            tool, ended.value, self._output, self._diagnostics, nested=self._input.nested
+        )
 
-    def _parked(self, sleep: Sleep, now: datetime) -> ToolOutcome | ParkRequest:
+    async def _parked(self, wanted: Sleep | Wait, now: datetime) -> ToolOutcome | ParkRequest:
         """What can be checked without knowing what the call holds; the call itself checks the rest."""
         try:
-            found = park(sleep, Box(), now)
+            if isinstance(wanted, Wait):
+                waited = park_on(wanted, now)
+                await check_no_cycle(self._client, self._input.task_id, waited.on)
+                return ParkRequest(kind="park", on=waited.on, policy=waited.policy, checkpoint=waited.checkpoint)
+            found = park(wanted, Box(), now)
             if unknown := next((key for key in found.keys if key.signal not in self._host.signals), None):
                 raise InvalidPark(f"no signal is named {unknown.signal!r}; declare it in the extension's signals")
         except InvalidPark as error:

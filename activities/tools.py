@@ -18,7 +18,8 @@ from activities.asking import is_after_reset
 from activities.heartbeat import Heartbeat
 from activities.outcomes import Outcomes
 from activities.runner import undisturbed
-from activities.tool_run import Host, Stopped, ToolRun, published_before
+from activities.tool_api import Host
+from activities.tool_run import Stopped, ToolRun, published_before
 from tarry.app import Registry
 from tarry.client import Harness
 from tarry.core import results
@@ -53,7 +54,7 @@ class ToolActivities:
     ) -> None:
         self._tools = registry.tools
         self._outcomes = Outcomes(client, blobs)
-        self._host = Host(Harness(client, settings), registry.signals, self._outcomes, grace)
+        self._host = Host(Harness(client, settings), registry.tools, registry.signals, self._outcomes, grace)
 
     @activity.defn(name=TOOL_RUN)
     async def run(self, input: ToolRunInput) -> ToolOutcome | ParkRequest:

@@ -55,7 +55,7 @@ class Sleep:
 
 
 Policy = Literal["any", "fail_fast", "all_settled"]
-"""`any`: the first end wakes. `fail_fast`: the first failure, or all ends. `all_settled`: all ends, whatever they are."""
+"""`any`: the first end wakes. `fail_fast`: the first failure, or all ends. `all_settled`: all ends."""
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,10 @@ class InvalidPark(ValueError):
 
 
 class Park(BaseModel):
-    """A stored sleep, whose `until` is absolute and not before `since`, or a stored wait `on` tasks."""
+    """A stored sleep, whose `until` is absolute and not before `since`, or a stored wait `on` tasks.
+
+    `resume`: whoever parked did not ask to, and goes on as if it had been interrupted.
+    """
 
     model_config = ConfigDict(frozen=True)
 
@@ -87,6 +90,7 @@ class Park(BaseModel):
     keys: tuple[SignalKey, ...] = ()
     on: tuple[str, ...] = ()
     policy: Policy = "all_settled"
+    resume: bool = False
     checkpoint: Any = None
     ask: Ask | None = None
 

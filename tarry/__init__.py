@@ -1,7 +1,7 @@
 """Durable agents on Temporal that wait for the world: what an application imports."""
 
-from signals import Ask, Signal, SignalKey, Sleep, Unreadable, Wake
-from tarry.api import Expired, Received, Send, StaleRun, Start, TaskFull, ToolApi
+from signals import Ask, Signal, SignalKey, Sleep, Unreadable, Wait, Wake
+from tarry.api import ChildTask, Expired, NestedCall, NestedResult, Received, Send, StaleRun, Start, TaskFull, ToolApi
 from tarry.app import App, Extension, Registry
 from tarry.client import (
     Conversation,
@@ -13,7 +13,6 @@ from tarry.client import (
     NoSuchConversation,
     NoSuchTask,
     NotHeld,
-    Outcome,
     RequestConflict,
     ServerUnavailable,
     Submission,
@@ -22,13 +21,14 @@ from tarry.client import (
     WorkItem,
 )
 from tarry.core.waiting import SignalResult
-from tarry.tasks import DurableTask, Go
+from tarry.tasks import DurableTask, Go, Outcome
 from tarry.tools import RetryTool, Tool, ToolResult, tool
 from tarry.webhooks import MatchTaken, WebhookError
 
 __all__ = [
     "App",
     "Ask",
+    "ChildTask",
     "Conversation",
     "ConversationBusy",
     "DurableTask",
@@ -40,6 +40,8 @@ __all__ = [
     "InboxFull",
     "InputTooLarge",
     "MatchTaken",
+    "NestedCall",
+    "NestedResult",
     "NoSuchConversation",
     "NoSuchTask",
     "NotHeld",
@@ -64,6 +66,7 @@ __all__ = [
     "ToolApi",
     "ToolResult",
     "Unreadable",
+    "Wait",
     "Wake",
     "WebhookError",
     "WorkItem",

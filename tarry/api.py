@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Generic, Literal, Protocol, TypeVar
@@ -11,10 +11,11 @@ from signals.parking import Wake
 from signals.tokens import Signal, SignalKey
 from tarry.core.protocol import SubmissionView
 from tarry.core.waiting import SignalResult
-from tarry.tasks import DurableTask
+from tarry.tasks import DurableTask, Outcome
 
 T = TypeVar("T")
 I = TypeVar("I")  # noqa: E741
+R = TypeVar("R")
 
 
 @dataclass(frozen=True)
@@ -36,6 +37,52 @@ class StaleRun(Exception):
 
 class TaskFull(Exception):
     """A value is too large, or what the call already holds leaves no room for it; nothing was stored."""
+
+
+@dataclass(frozen=True)
+class NestedResult:
+    """What a nested call gave. `structured` is for programs: what the tool declares as its output, else its text."""
+
+    task_id: str
+    text: str
+    is_error: bool = False
+    code: str = ""
+    structured: Any = None
+    details: Any = None
+
+
+class NestedCall(Protocol):
+    """A nested call that was started. A `Wait` is on its `task_id`."""
+
+    @property
+    def task_id(self) -> str:
+        """Its id."""
+        ...
+
+    async def result(self) -> NestedResult:
+        """Its result, waited for as `execute_tool` does; after a wake that names it, at once."""
+        ...
+
+    def result_sync(self) -> NestedResult:
+        """`result` for a sync tool."""
+        ...
+
+
+class ChildTask(Protocol[R]):
+    """A durable task that was created. A `Wait` is on its `task_id`."""
+
+    @property
+    def task_id(self) -> str:
+        """Its id."""
+        ...
+
+    async def outcome(self) -> Outcome[R]:
+        """How it ended, waited for as `execute_tool` does; after a wake that names it, at once."""
+        ...
+
+    def outcome_sync(self) -> Outcome[R]:
+        """`outcome` for a sync tool."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -158,20 +205,53 @@ class ToolApi(Protocol):
         """`signal` for a sync tool."""
         ...
 
-    async def create_task(self, task: DurableTask[I, Any], input: I, *, key: str) -> str:
-        """Create a durable task that belongs to this one, and return its id, durably created.
+    async def create_task(self, task: DurableTask[I, R], input: I, *, key: str) -> ChildTask[R]:
+        """Create a durable task that belongs to this one, durably when it returns (spec §4.9).
 
         The same key gives the same task on every run. It is stopped, and its end awaited, when this one settles.
 
         Raises:
             ValueError: the key was used for another task or input, or the input does not fit.
-            TaskFull: this one has created 256 others.
+            TaskFull: this one has created 256 others, or tasks are nested too deeply.
             StaleRun: this run was given up.
         """
         ...
 
-    def create_task_sync(self, task: DurableTask[I, Any], input: I, *, key: str) -> str:
+    def create_task_sync(self, task: DurableTask[I, R], input: I, *, key: str) -> ChildTask[R]:
         """`create_task` for a sync tool."""
+        ...
+
+    async def start_tool(self, name: str, arguments: Mapping[str, Any], *, key: str | None = None) -> NestedCall:
+        """Start a tool of the application as a nested call that belongs to this task, and do not wait for it.
+
+        It is a call like any other, with gates and all, but its result goes to this task and not to the model. The
+        same key gives the same call on every run; without one, the position in the run is the key, which is not
+        possible any more once this task has waited. An unknown tool and bad arguments are results too.
+
+        Raises:
+            ValueError: the key was used for another tool or other arguments, or one is needed.
+            TaskFull: this one has created 256 others, or tasks are nested too deeply.
+            StaleRun: this run was given up.
+        """
+        ...
+
+    def start_tool_sync(self, name: str, arguments: Mapping[str, Any], *, key: str | None = None) -> NestedCall:
+        """`start_tool` for a sync tool."""
+        ...
+
+    async def execute_tool(self, name: str, arguments: Mapping[str, Any], *, key: str | None = None) -> NestedResult:
+        """`start_tool`, and its result.
+
+        After a minute of waiting a replay-safe task is parked until the call ends and then run again, with the same
+        keys, wake and checkpoint; an unsafe one goes on waiting, for as long as its timeout allows.
+
+        Raises:
+            ValueError, TaskFull, StaleRun: as `start_tool`.
+        """
+        ...
+
+    def execute_tool_sync(self, name: str, arguments: Mapping[str, Any], *, key: str | None = None) -> NestedResult:
+        """`execute_tool` for a sync tool."""
         ...
 
     async def expect(self, source: str, match: str, key: SignalKey) -> None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Literal, TypeVar
 
 from pydantic import BaseModel, TypeAdapter, create_model
 
@@ -25,6 +25,8 @@ F = TypeVar("F", bound=Callable[..., Any])
 MAX_INPUT_BYTES = 256 * 1024
 """Of a task's input, as JSON; larger things go into a store of the application, and their names here."""
 
+Status = Literal["completed", "failed", "aborted"]
+
 Migrate = Callable[[str, Any, int], tuple[str, Any]]
 """`migrate(phase, checkpoint, from_version)`: from those of an older version to those of today."""
 
@@ -35,6 +37,15 @@ class Go:
 
     phase: str
     checkpoint: Any = None
+
+
+@dataclass(frozen=True)
+class Outcome(Generic[R]):
+    """How a durable task ended: `completed` with a result; `failed`, or `aborted` on request, with a reason."""
+
+    status: Status
+    result: R | None = None
+    error: str = ""
 
 
 class DurableTask(Generic[I, R]):
@@ -130,3 +141,10 @@ class DurableTask(Generic[I, R]):
             ValueError: it does not fit the type.
         """
         return self._result.validate_python(data)
+
+    def read_outcome(self, status: Status, result: Any, error: str) -> Outcome[R]:
+        """An outcome whose result is JSON data; one that does not fit the type counts as a failure."""
+        try:
+            return Outcome(status, self.read_result(result) if status == "completed" else None, error)
+        except ValueError as problem:
+            return Outcome("failed", None, f"the result of task {self.name} does not fit its type: {problem}")

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Literal, get_type_hints, overload
 
-from pydantic import BaseModel, ConfigDict, create_model
+from pydantic import BaseModel, ConfigDict, TypeAdapter, create_model
 
 Replay = Literal["unsafe", "safe"]
 """Whether a run cut off by a lost worker may be run again (spec §4.3)."""
@@ -26,12 +26,14 @@ class ToolResult:
     """What a tool tells the model.
 
     `content` is text or JSON data; it is bounded before the model sees it (spec §4.11). `details` is
-    JSON data for programs and people and is never sent to the model.
+    JSON data for programs and people and is never sent to the model. `structured` is what a program that
+    calls the tool reads, when the tool declares an output; by default the content.
     """
 
     content: Any
     is_error: bool = False
     details: Any = None
+    structured: Any = None
 
 
 class RetryTool(Exception):
@@ -59,6 +61,7 @@ class Tool:
     sequential: bool = False
     reconcile: Reconcile | None = None
     cancel: Cancel | None = None
+    output: TypeAdapter[Any] | None = None
     takes_api: bool = False
 
     def schema(self) -> dict[str, Any]:
@@ -82,6 +85,7 @@ def tool(
     sequential: bool = False,
     reconcile: Reconcile | None = None,
     cancel: Cancel | None = None,
+    output: Any = None,
 ) -> Callable[[ToolFunction], Tool]: ...
 def tool(
     function: ToolFunction | None = None,
@@ -94,6 +98,7 @@ def tool(
     sequential: bool = False,
     reconcile: Reconcile | None = None,
     cancel: Cancel | None = None,
+    output: Any = None,
 ) -> Tool | Callable[[ToolFunction], Tool]:
     """Declare a function as a tool.
 
@@ -110,6 +115,8 @@ def tool(
             while parked, stopped after a wake, or a woken unsafe run that was cut off. Takes the call's
             arguments and `api`, as far as it names them; must be idempotent, is tried again when it
             raises (spec §4.8).
+        output: the type of what programs that call the tool read; a result that does not fit it is an error
+            to them. Without one they read the result's text.
 
     Raises:
         TypeError: a parameter has no annotation, or is positional-only or variadic.
@@ -127,6 +134,7 @@ def tool(
             sequential=sequential,
             reconcile=reconcile,
             cancel=cancel,
+            output=TypeAdapter(output) if output is not None else None,
             takes_api=API_PARAMETER in inspect.signature(function).parameters,
         )
 

@@ -1,71 +1,133 @@
-"""The durable tasks that a task created: one a key, stopped and awaited when their owner settles (spec §4.9)."""
+"""The tasks that a task created, one a key: nested calls and durable tasks (spec §4.9).
+
+Their ends are noted as they come, so that a wait knows them and results stay readable. Their owner stops and awaits
+what still lives when it settles; while one lives it cannot continue as new.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import hashlib
 from typing import Any
 
 from temporalio import workflow
-from temporalio.exceptions import FailureError, WorkflowAlreadyStartedError
+from temporalio.exceptions import ActivityError, ChildWorkflowError, FailureError, WorkflowAlreadyStartedError
 from temporalio.workflow import ChildWorkflowHandle
 
-from tarry.core.protocol import DURABLE_TASK, ResolvedCall, RunSettings, digest
-from tarry.core.task import Child, State, TaskInput
+from tarry.core.protocol import (
+    ADOPT,
+    DURABLE_TASK,
+    TOOL_CALL,
+    Adopted,
+    AdoptInput,
+    ResolvedCall,
+    RunSettings,
+    ToolOutcome,
+    digest,
+)
+from tarry.core.task_state import Child, State, TaskInput, TaskOutcome, ToolCallInput
 from tarry.core.text import canonical_json
+from tarry.core.waiting import CreateChild
 from workflows import options
 
 MAX_KEY = 100
 """Characters of a key that stand in an id as they are; others are hashed."""
+MAX_ID = 900
+"""Bytes of a child's id; Temporal takes 1,000."""
+
+_OUTCOMES: dict[str, type[ToolOutcome | TaskOutcome]] = {"call": ToolOutcome, "task": TaskOutcome}
 
 
 class Children:
-    """The children of one task. While one of them lives its owner cannot continue as new."""
+    """The children of one task."""
 
     def __init__(self, state: State, settings: RunSettings) -> None:
-        self._known = state.children
+        self._state = state
         self._settings = settings
-        self._live: dict[str, ChildWorkflowHandle[Any, Any]] = {}
+        self._live: dict[str, asyncio.Task[None]] = {}
 
     @property
     def are_over(self) -> bool:
         """Whether none of them lives."""
-        return all(handle.done() for handle in self._live.values())
+        return all(child.is_over for child in self._state.children.values())
 
     def find(self, key: str) -> Child | None:
         """The child under `key`, living or not."""
-        return self._known.get(key)
+        return self._state.children.get(key)
 
-    async def create(self, key: str, call: ResolvedCall, conversation_id: str) -> str:
+    async def create(self, wanted: CreateChild, conversation_id: str) -> str:
         """Start the child and return its id; under a known key, that one's."""
-        if (known := self._known.get(key)) is not None:
+        if (known := self.find(wanted.key)) is not None:
             return known.task_id
-        task_id, content = child_id(key), fingerprint(call)
+        child = Child(task_id=child_id(wanted.key), digest=fingerprint(wanted))
         # Noted before it is started: the same key may come again meanwhile.
-        self._known[key] = Child(task_id=task_id, digest=content)
-        with contextlib.suppress(WorkflowAlreadyStartedError):  # by an earlier timeline; it is the same child
-            self._live[key] = await workflow.start_child_workflow(
-                DURABLE_TASK,
-                TaskInput(conversation_id=conversation_id, call=call, settings=self._settings),
-                **options.child(task_id, conversation_id or task_id, content, options.summary(call), call.tool),
-            )
-        return task_id
+        self._state.children[wanted.key] = child
+        try:
+            handle = await self._start(child, wanted, conversation_id)
+            following = self._follow(wanted.key, handle)
+        except WorkflowAlreadyStartedError:  # by an earlier timeline (spec §1.7)
+            following = self._adopt(wanted.key, child)
+        self._live[wanted.key] = asyncio.ensure_future(following)
+        return child.task_id
 
     async def settle(self) -> None:
         """Stop what still lives and wait for its end: cleanup runs bottom-up (spec §7.4)."""
-        living = [handle for handle in self._live.values() if not handle.done()]
-        for handle in living:
+        living = [key for key, child in self._state.children.items() if not child.is_over]
+        for key in living:
             # By its id: the SDK's own cancel is for the first of its runs alone. One that has just ended needs none.
             with contextlib.suppress(FailureError):
-                await workflow.get_external_workflow_handle(handle.id).cancel()
-        for handle in living:
-            with contextlib.suppress(FailureError):
-                await handle
+                await workflow.get_external_workflow_handle(self._state.children[key].task_id).cancel()
+        for key in living:
+            if (following := self._live.get(key)) is not None:
+                await following
+
+    async def _start(
+        self, child: Child, wanted: CreateChild, conversation_id: str
+    ) -> ChildWorkflowHandle[Any, ToolOutcome | TaskOutcome]:
+        call = wanted.call
+        config = options.child(
+            child.task_id, conversation_id or child.task_id, child.digest, options.summary(call), call.tool
+        )
+        outcome = _OUTCOMES[wanted.kind]
+        if wanted.kind == "task":
+            input = TaskInput(conversation_id=conversation_id, call=call, settings=self._settings)
+            return await workflow.start_child_workflow(DURABLE_TASK, input, result_type=outcome, **config)
+        nested = ToolCallInput(
+            conversation_id=conversation_id,
+            generation_id=workflow.info().workflow_id,
+            call=call,
+            settings=self._settings,
+            nested=True,
+        )
+        return await workflow.start_child_workflow(TOOL_CALL, nested, result_type=outcome, **config)
+
+    async def _follow(self, key: str, handle: ChildWorkflowHandle[Any, ToolOutcome | TaskOutcome]) -> None:
+        try:
+            self._ended(key, await handle)
+        except ChildWorkflowError:  # terminated from outside, or failed as no child should
+            self._state.end_child(key, None, failed=True)
+
+    async def _adopt(self, key: str, child: Child) -> None:
+        input = AdoptInput(workflow_id=child.task_id, digest=child.digest)
+        try:
+            adopted = await workflow.execute_activity(
+                ADOPT, input, result_type=Adopted, **options.adopt(self._settings)
+            )
+        except ActivityError:
+            adopted = Adopted(matches=True)
+        failed = adopted.result is None or adopted.result.get("is_error") or adopted.result.get("error")
+        self._state.end_child(key, adopted.result, failed=bool(failed))
+
+    def _ended(self, key: str, outcome: ToolOutcome | TaskOutcome) -> None:
+        failed = outcome.is_error if isinstance(outcome, ToolOutcome) else outcome.status != "completed"
+        self._state.end_child(key, outcome.model_dump(mode="json"), failed=failed)
 
 
-def fingerprint(call: ResolvedCall) -> str:
+def fingerprint(wanted: CreateChild) -> str:
     """What makes two children under one key the same."""
-    return digest(canonical_json([call.tool, call.arguments]))
+    call: ResolvedCall = wanted.call
+    return digest(canonical_json([wanted.kind, call.tool, call.arguments]))
 
 
 def child_id(key: str) -> str:

@@ -30,17 +30,21 @@ from tarry.core.protocol import (
     MemoInput,
 )
 from tarry.core.waiting import (
-    CREATE_TASK,
+    CHILD_END,
+    CREATE_CHILD,
     DELIVER,
+    ENDED,
     RECEIPTS,
     SIGNAL_STATE,
     TASK,
-    CreateTask,
+    WATCH,
+    ChildEnd,
+    CreateChild,
     TaskState,
     TaskView,
 )
-from workflows import patches
-from workflows.children import fingerprint
+from workflows import patches, watching
+from workflows.children import MAX_ID, child_id, fingerprint
 from workflows.loop import Loop
 from workflows.port import MAX_UPDATES
 
@@ -65,6 +69,7 @@ class Durable(Loop):
             since=park.since if park else None,
             until=park.until if park else None,
             keys=park.keys if park else (),
+            on=park.on if park else (),
             ask=park.ask if park else None,
             checkpoint=state.checkpoint,
             wake=str(state.wake) if state.wake else "",
@@ -77,7 +82,9 @@ class Durable(Loop):
             return "over"
         if self._holder.why:
             return "held"
-        return "sleeping" if self._state.park else "running"
+        if self._state.park is None:
+            return "running"
+        return "waiting" if self._state.park.on else "sleeping"
 
     @workflow.update(name=MEMO)
     def memo(self, input: MemoInput) -> Any:
@@ -98,23 +105,25 @@ class Durable(Loop):
         except BoxFull as error:
             raise ApplicationError(str(error), type=TASK_FULL) from error
 
-    @workflow.update(name=CREATE_TASK)
-    async def create_task(self, input: CreateTask) -> str:
-        """Create a child task, one a key (spec §4.9)."""
+    @workflow.update(name=CREATE_CHILD)
+    async def create_child(self, input: CreateChild) -> str:
+        """Create a child, one a key (spec §4.9)."""
         self._port.updates += 1
-        return await self._children.create(input.key, input.call, self._view().conversation_id)
+        return await self._children.create(input, self._view().conversation_id)
 
-    @create_task.validator
-    def _check_create_task(self, input: CreateTask) -> None:
+    @create_child.validator
+    def _check_create_child(self, input: CreateChild) -> None:
         if self._port.is_closed or machine.is_stale(self._state, input.run, input.attempt):
             raise ApplicationError("a newer run of this task took over, or it is over", type=STALE)
         known = self._children.find(input.key)
-        if known is not None and known.digest != fingerprint(input.call):
+        if known is not None and known.digest != fingerprint(input):
             raise ApplicationError(f"key {input.key!r} was used for another task or input", type=CONFLICT)
         if known is not None:
             raise ApplicationError("known key", known.task_id, type=DUPLICATE)
         if len(self._state.children) >= MAX_CHILDREN:
             raise ApplicationError(f"a task creates at most {MAX_CHILDREN} others", type=TASK_FULL)
+        if len(child_id(input.key).encode()) > MAX_ID:
+            raise ApplicationError("tasks are nested too deeply here", type=TASK_FULL)
 
     @workflow.update(name=ANNOUNCE)
     def announce(self, input: AnnounceInput) -> None:
@@ -153,6 +162,10 @@ class Durable(Loop):
             self._holder.release()
         elif name == ABORT:
             self._stop.set()
+        elif name == WATCH:
+            watching.take_watcher(self._state, args)
+        elif name == ENDED:
+            watching.take_end(self._state, args)
         elif workflow.patched(patches.DELIVERIES):
             self._port.receive(name, args)
 
@@ -160,6 +173,11 @@ class Durable(Loop):
     def signal_state(self, key: SignalKey) -> KeyState:
         """What a key holds (spec §3.10)."""
         return self._box.state(key)
+
+    @workflow.query(name=CHILD_END)
+    def child_end(self, task_id: str) -> ChildEnd:
+        """What became of a child (spec §4.9)."""
+        return self._state.child_end(task_id)
 
     @workflow.query(name=RECEIPTS)
     def receipts(self) -> list[Receipt]:

@@ -17,7 +17,7 @@ from temporalio.exceptions import ActivityError
 from temporalio.workflow import ActivityHandle
 
 from signals.box import Box
-from signals.parking import InvalidPark, Park, Sleep
+from signals.parking import InvalidPark, Park, Sleep, Wait, park_on
 from signals.parking import park as parked
 from tarry.core import task as machine
 from tarry.core.protocol import (
@@ -28,6 +28,7 @@ from tarry.core.protocol import (
     ToolRunInput,
     digest,
 )
+from tarry.core.task_state import Carry, State
 from tarry.core.waiting import (
     CleanedUp,
     ParkedNote,
@@ -35,7 +36,7 @@ from tarry.core.waiting import (
     RunEnd,
     StepRequest,
 )
-from workflows import ends
+from workflows import ends, watching
 from workflows.children import Children
 from workflows.port import Port
 from workflows.resting import Rest, show_details, show_parked, show_running
@@ -54,8 +55,8 @@ MAX_SIGNALS = 8_000
 class Loop(ABC):
     """One task from its first run to its end. Its kind says what a run, a clean-up and an outcome are."""
 
-    def __init__(self, carry: machine.Carry | None, policy: ResolvedCall, settings: RunSettings) -> None:
-        self._state = carry.state if carry else machine.State()
+    def __init__(self, carry: Carry | None, policy: ResolvedCall, settings: RunSettings) -> None:
+        self._state = carry.state if carry else State()
         self._box = carry.box if carry else Box()
         self._started: datetime = carry.started if carry else workflow.info().workflow_start_time
         self._shown = self._state.park
@@ -110,9 +111,9 @@ class Loop(ABC):
         is_long = info.get_current_history_length() > MAX_EVENTS or info.get_current_history_size() > MAX_HISTORY_BYTES
         return is_long or self._port.signals > MAX_SIGNALS
 
-    def carried(self) -> machine.Carry:
+    def carried(self) -> Carry:
         """What the next run begins with."""
-        return machine.Carry(state=self._state, box=self._box, started=self._started)
+        return Carry(state=self._state, box=self._box, started=self._started)
 
     def turn_over(self, input: Any) -> NoReturn:
         """Continue as new with `input`; lists go on showing what they show."""
@@ -147,6 +148,7 @@ class Loop(ABC):
         """What it created is stopped, and everything that was delivered gets its receipt, before the end."""
         self._port.close()
         await self._children.settle()
+        await watching.tell(self._state, failed=_is_failure(end))
         await workflow.wait_condition(lambda: self._port.is_quiet)
         return end
 
@@ -171,12 +173,27 @@ class Loop(ABC):
                 return machine.Ran(end.root)
 
     def _parked(self, wanted: ParkRequest) -> machine.Event:
-        sleep = Sleep(checkpoint=wanted.checkpoint, until=wanted.until, signals=wanted.keys, ask=wanted.ask)
         try:
-            park = parked(sleep, self._box, workflow.now())
+            park = self._park(wanted)
         except InvalidPark as error:
             return machine.Ran(self._unparkable(str(error)))
         return machine.Aborted("", lost=park) if self._stop.is_set else machine.Parked(park)
+
+    def _park(self, wanted: ParkRequest) -> Park:
+        if wanted.on:
+            self._check_others(wanted)
+            waited = park_on(Wait(wanted.on, wanted.policy, wanted.checkpoint), workflow.now())
+            return waited.model_copy(update={"resume": wanted.resume})
+        sleep = Sleep(checkpoint=wanted.checkpoint, until=wanted.until, signals=wanted.keys, ask=wanted.ask)
+        return parked(sleep, self._box, workflow.now())
+
+    def _check_others(self, wanted: ParkRequest) -> None:
+        own = workflow.info().workflow_id
+        for task_id in wanted.on:
+            if own == task_id or own.startswith(f"{task_id}/"):
+                raise InvalidPark(f"{task_id} is this task or awaits it: it would wait for ever")
+            if wanted.policy != "all_settled" and not self._state.is_child(task_id):
+                raise InvalidPark(f"{task_id} is no child of this task: wait for it with all_settled")
 
     def _ended(self, error: ActivityError) -> machine.Event:
         if self._stop.is_set:
@@ -206,7 +223,8 @@ class Loop(ABC):
             show_parked(park, note)
             self._shown = park
         show_details(park, note)
-        reason = await Rest(park, self._box, self._port, self._stop, self._should_turn_over).ended()
+        await watching.watch(self._state, park.on)
+        reason = await Rest(park, self._box, self._state, self._port, self._stop, self._should_turn_over).ended()
         if self._stop.is_set:
             return machine.Aborted()
         if reason is None:
@@ -221,7 +239,8 @@ class Loop(ABC):
         return is_long or info.is_continue_as_new_suggested() or self._port.updates > MAX_QUIET_UPDATES
 
     async def _clean_up(self, command: machine.CleanUp) -> machine.End:
-        """Not watched for a Stop: cleaning up is what a Stop asks for."""
+        """Bottom-up, and not watched for a Stop: cleaning up is what a Stop asks for."""
+        await self._children.settle()
         try:
             answer = ends.read(await self._start_clean_up(), CleanedUp)
             problem = answer.problem if answer else "its hook ended without an answer"
@@ -229,7 +248,7 @@ class Loop(ABC):
             problem = ends.cleanup_problem(error)
         return machine.after_clean_up(command, problem)
 
-    def _intent(self, conversation_id: str) -> ToolRunInput:
+    def _intent(self, conversation_id: str, *, nested: bool = False) -> ToolRunInput:
         """What is about to run, in history before it runs (spec §4.1)."""
         task_id, state = workflow.info().workflow_id, self._state
         return ToolRunInput(
@@ -245,4 +264,9 @@ class Loop(ABC):
             first_run=state.first_run,
             wake=state.wake,
             checkpoint=state.checkpoint,
+            nested=nested,
         )
+
+
+def _is_failure(end: machine.End) -> bool:
+    return not isinstance(end, machine.Settle) or end.outcome.is_error

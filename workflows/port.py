@@ -23,7 +23,7 @@ from signals.data import clean, json_size
 from signals.parking import Park
 from signals.tokens import MAX_NAME
 from tarry import serving
-from tarry.core.task import State
+from tarry.core.task_state import State
 from tarry.core.waiting import (
     CROWDED,
     JUDGE,

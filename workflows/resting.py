@@ -15,6 +15,7 @@ from signals.box import Box
 from signals.parking import Park, Wake, commit, wake
 from tarry.attributes import DEADLINE, STATE, WAITING_FOR
 from tarry.core.parked_note import labels, parked_details
+from tarry.core.task_state import State
 from tarry.core.text import bound_text
 from tarry.core.waiting import PARKED_MEMO, ParkedNote
 from workflows.port import Port
@@ -25,10 +26,17 @@ class Rest:
     """One park of one task."""
 
     def __init__(
-        self, park: Park, box: Box, port: Port, stop: StopSwitch, should_turn_over: Callable[[], bool]
+        self,
+        park: Park,
+        box: Box,
+        state: State,
+        port: Port,
+        stop: StopSwitch,
+        should_turn_over: Callable[[], bool],
     ) -> None:
         self._park = park
         self._box = box
+        self._state = state
         self._port = port
         self._stop = stop
         self._should_turn_over = should_turn_over
@@ -56,7 +64,7 @@ class Rest:
     def _reason(self) -> Wake | None:
         # A timer may ring a hair before the clock says so; it means the deadline all the same.
         now = max(workflow.now(), self._park.until) if self._rings and self._park.until else workflow.now()
-        return wake(self._park, self._box, now)
+        return wake(self._park, self._box, now, self._state.ended)
 
     def _alarm(self) -> asyncio.Task[None] | None:
         # No timer where the park is over at once, or as soon as all that came is judged.
@@ -75,7 +83,8 @@ def show_parked(park: Park, note: ParkedNote) -> None:
     """Put a new park into lists: two events (spec §9.1, §9.2)."""
     deadline = DEADLINE.value_unset() if park.until is None else DEADLINE.value_set(park.until)
     waiting_for = WAITING_FOR.value_set(labels(park.keys)) if park.keys else WAITING_FOR.value_unset()
-    workflow.upsert_search_attributes([STATE.value_set("sleeping"), waiting_for, deadline])
+    state = STATE.value_set("waiting" if park.on else "sleeping")
+    workflow.upsert_search_attributes([state, waiting_for, deadline])
     workflow.upsert_memo({PARKED_MEMO: note})
 
 

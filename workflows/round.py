@@ -30,7 +30,7 @@ from tarry.core.protocol import (
     digest,
 )
 from tarry.core.run import GenerationInput
-from tarry.core.task import ToolCallInput
+from tarry.core.task_state import ToolCallInput
 from tarry.core.text import canonical_json
 from tarry.core.transcript import Draft, result_draft
 from workflows import options

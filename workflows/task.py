@@ -13,6 +13,7 @@ from tarry.core import results
 from tarry.core import task as machine
 from tarry.core.parked_note import parked_note
 from tarry.core.protocol import DURABLE_TASK, ToolOutcome, ToolRunInput
+from tarry.core.task_state import TaskInput, TaskOutcome
 from tarry.core.waiting import TASK_CLEAN_UP, TASK_RUN, ParkedNote, TaskView
 from workflows import options
 from workflows.durable import Durable
@@ -23,19 +24,19 @@ class Task(Durable):
     """Runs a task to its one outcome; a Stop runs its abort handler and gives the outcome `aborted`."""
 
     @workflow.init
-    def __init__(self, input: machine.TaskInput) -> None:
+    def __init__(self, input: TaskInput) -> None:
         super().__init__(input.carry, input.call, input.settings)
         self._input = input
 
     @workflow.run
-    async def run(self, input: machine.TaskInput) -> machine.TaskOutcome:
+    async def run(self, input: TaskInput) -> TaskOutcome:
         """Run the phases; continues as new between two of them, or while parked, when its history grows long."""
         end = await self.drive()
         if end is None:
             self.turn_over(input.model_copy(update={"carry": self.carried()}))
         return self._outcome(end)
 
-    def _outcome(self, end: machine.End) -> machine.TaskOutcome:
+    def _outcome(self, end: machine.End) -> TaskOutcome:
         name = self._input.call.tool
         match end:
             case machine.Settle():
@@ -43,7 +44,7 @@ class Task(Durable):
             case machine.Abort() if self._ran_too_long:
                 return _settled(results.too_long(name, end.output or "", cleanup=end.cleanup))
             case machine.Abort():
-                return machine.TaskOutcome(status="aborted", error=end.cleanup, code="aborted")
+                return TaskOutcome(status="aborted", error=end.cleanup, code="aborted")
             case machine.Interrupt():
                 return _settled(results.interrupted(name, end.output, cleanup=end.cleanup))
             case machine.Unavailable():
@@ -80,8 +81,8 @@ class Task(Durable):
         return self._intent(self._input.conversation_id)
 
 
-def _settled(outcome: ToolOutcome) -> machine.TaskOutcome:
+def _settled(outcome: ToolOutcome) -> TaskOutcome:
     if not outcome.is_error:
-        return machine.TaskOutcome(status="completed", result=outcome.facts.details)
+        return TaskOutcome(status="completed", result=outcome.facts.details)
     said = "; ".join(line.removeprefix("[error] ") for line in outcome.facts.diagnostics)
-    return machine.TaskOutcome(status="failed", error=said, code=outcome.code)
+    return TaskOutcome(status="failed", error=said, code=outcome.code)

@@ -24,10 +24,10 @@ from tarry.core.protocol import (
     ToolOutcome,
     ToolRunInput,
 )
+from tarry.core.task_state import ToolCallInput
 from tarry.core.waiting import CLEAN_UP, ParkedNote, TaskView
 from workflows import options
 from workflows.durable import Durable
-
 
 KEPT_RECEIPTS = 8 * 1024
 """Bytes of receipts that go into the transcript with the result: a closed workflow is forgotten one day (spec §1.8)."""
@@ -38,12 +38,12 @@ class ToolCall(Durable):
     """Runs one call and returns its outcome; a Stop gives the outcome `aborted`."""
 
     @workflow.init
-    def __init__(self, input: machine.ToolCallInput) -> None:
+    def __init__(self, input: ToolCallInput) -> None:
         super().__init__(input.carry, input.call, input.settings)
         self._input = input
 
     @workflow.run
-    async def run(self, input: machine.ToolCallInput) -> ToolOutcome:
+    async def run(self, input: ToolCallInput) -> ToolOutcome:
         """Run the call to its one outcome; a parked one continues as new when its history grows long."""
         end = await self.drive()
         if end is None:
@@ -103,4 +103,4 @@ class ToolCall(Durable):
         return self._viewed(self._input.conversation_id, self._input.call.tool, self._input.call.arguments)
 
     def _run_input(self) -> ToolRunInput:
-        return self._intent(self._input.conversation_id)
+        return self._intent(self._input.conversation_id, nested=self._input.nested)

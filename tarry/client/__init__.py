@@ -1,7 +1,7 @@
 """The client: what a program that talks to agents uses. All async, usable from a plain script."""
 
 from tarry.client.conversation import Conversation
-from tarry.client.durable_tasks import DurableTaskHandle, Outcome
+from tarry.client.durable_tasks import DurableTaskHandle
 from tarry.client.errors import (
     ConversationBusy,
     InboxFull,
@@ -29,7 +29,6 @@ __all__ = [
     "NoSuchConversation",
     "NoSuchTask",
     "NotHeld",
-    "Outcome",
     "RequestConflict",
     "ServerUnavailable",
     "Submission",

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from dataclasses import dataclass
-from typing import Any, Generic, Literal, TypeVar
+from typing import Any, Generic, TypeVar
 
 from temporalio.client import Client, WorkflowFailureError
 from temporalio.common import SearchAttributePair, TypedSearchAttributes, WorkflowIDReusePolicy
@@ -15,22 +14,13 @@ from tarry import attributes
 from tarry.client.errors import NoSuchTask, RequestConflict, reaching_server
 from tarry.connect import sending_inline
 from tarry.core.protocol import DIGEST_MEMO, DURABLE_TASK, digest
-from tarry.core.task import TaskInput, TaskOutcome
+from tarry.core.task_state import TaskInput, TaskOutcome
 from tarry.core.text import canonical_json
 from tarry.settings import Settings
-from tarry.tasks import DurableTask
+from tarry.tasks import DurableTask, Outcome
 
 I = TypeVar("I")  # noqa: E741
 R = TypeVar("R")
-
-
-@dataclass(frozen=True)
-class Outcome(Generic[R]):
-    """How a durable task ended: `completed` with a result; `failed`, or `aborted` on request, with a reason."""
-
-    status: Literal["completed", "failed", "aborted"]
-    result: R | None = None
-    error: str = ""
 
 
 class DurableTaskHandle(Generic[R]):
@@ -58,8 +48,7 @@ class DurableTaskHandle(Generic[R]):
                 if error.status == RPCStatusCode.NOT_FOUND:
                     raise NoSuchTask(f"there is no task {self.id}") from error
                 raise
-        result = self._task.read_result(ended.result) if ended.status == "completed" else None
-        return Outcome(ended.status, result, ended.error)
+        return self._task.read_outcome(ended.status, ended.result, ended.error)
 
 
 @reaching_server()

@@ -15,7 +15,7 @@ from signals.box import Delivery
 from tarry.core.inbox import Conflict, Full, TooLarge
 from tarry.core.messages import Frozen
 from tarry.core.protocol import SubmitInput, digest
-from tarry.core.task import TaskInput
+from tarry.core.task_state import TaskInput
 from tarry.core.text import canonical_json
 
 COMMIT = "tarry.commit"

@@ -263,6 +263,7 @@ class ToolRunInput(Frozen):
     first_run: int = Field(default=1, description="the number of the first run of this intent")
     wake: Wake | None = Field(default=None, description="why it runs again; None: it has not parked")
     checkpoint: Any = None
+    nested: bool = False
     first_run_id: str = Field(
         default="",
         description="of the call's first workflow run; another run's intent is a rerun after a reset. Empty: not told",
@@ -282,6 +283,7 @@ OutcomeCode = Literal[
     "unencodable_result",
     "invalid_park",
     "too_long",
+    "invalid_structured_output",
     "not_here",
     "lost",
 ]
@@ -294,6 +296,7 @@ class ToolOutcome(Frozen):
     is_error: bool = False
     code: OutcomeCode = ""
     facts: ToolFacts = ToolFacts()
+    structured: Any = Field(default=None, description="what a calling task reads; never sent to a model")
 
 
 class Reconciliation(Frozen):

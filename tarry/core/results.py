@@ -152,6 +152,12 @@ def tool_error(
     return _failure("tool_error", f"Tool {_name(tool)} failed with {_exception_text(error)}", output, diagnostics)
 
 
+def invalid_structured_output(tool: str, problem: str, diagnostics: Sequence[Diagnostic] = ()) -> ToolOutcome:
+    """It ran to its end, but the task that called it cannot read its result."""
+    text = f"Tool {_name(tool)} ran to its end. {problem}"
+    return _failure("invalid_structured_output", text, diagnostics=diagnostics)
+
+
 def unencodable(tool: str, problem: str, diagnostics: Sequence[Diagnostic] = ()) -> ToolOutcome:
     """It ran to its end, but its result has no text. It is not run again for that (spec §4.5)."""
     text = f"Tool {_name(tool)} ran to its end, but its result cannot be encoded: {problem}"

@@ -7,91 +7,17 @@ run again by Temporal, and held once its attempts are used up. A wake is a new i
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from datetime import datetime
-from typing import Any, Literal, assert_never
+from typing import Any, assert_never
 
-from pydantic import BaseModel, Field
-
-from signals.box import Box
 from signals.parking import Park, Wake
 from tarry.core import results
-from tarry.core.messages import Frozen
-from tarry.core.protocol import OutcomeCode, ResolvedCall, RunSettings, ToolOutcome
+from tarry.core.protocol import ResolvedCall, ToolOutcome
+from tarry.core.task_state import State
 
 # Both decide what a workflow does when it is replayed: change them only behind `workflow.patched`.
 NOT_HERE_LIMIT = 5
 NOT_HERE_PAUSE = 6.0
 """Seconds between two tries to find a worker that has the tool: 5 tries in 30 s (spec §1.4)."""
-
-
-class Child(BaseModel):
-    """A task that this one created, under one of its keys; `digest` is of its kind and input (spec §4.9)."""
-
-    task_id: str
-    digest: str
-
-
-class State(BaseModel):
-    """Where a task stands.
-
-    `run` is the number of the first run of the newest scheduling; `attempt` counts within it, and is the newest that
-    announced itself. `intent` counts the first run and one for each wake; `first_run` is the number of its first run.
-    `published` is what runs of this intent that were cut off had published, None while none was. `wake` and
-    `checkpoint` are those of the newest park that was woken; `park` is set while it is parked. `children` are the
-    tasks it created, by key.
-    """
-
-    run: int = 1
-    attempt: int = 1
-    not_here: int = 0
-    published: str | None = None
-    intent: int = 1
-    first_run: int = 1
-    wake: Wake | None = None
-    checkpoint: Any = None
-    park: Park | None = None
-    children: dict[str, Child] = Field(default_factory=dict)
-
-    @property
-    def has_parked(self) -> bool:
-        """Whether it has outside work that may be live while none of its code runs (spec §4.8)."""
-        return self.park is not None or self.intent > 1
-
-
-class Carry(BaseModel):
-    """What a task takes along when it continues as new. `started`: when its first run did."""
-
-    state: State
-    box: Box
-    started: datetime
-
-
-class TaskInput(Frozen):
-    """A durable task to run. `call.tool` names it, `call.arguments` holds its `input`."""
-
-    conversation_id: str
-    call: ResolvedCall
-    settings: RunSettings
-    carry: Carry | None = None
-
-
-class TaskOutcome(Frozen):
-    """How a durable task ended: with its `result` as JSON data, or with the `error` that a person reads."""
-
-    status: Literal["completed", "failed", "aborted"]
-    result: Any = None
-    error: str = ""
-    code: OutcomeCode = ""
-
-
-class ToolCallInput(Frozen):
-    """One call to run, with the settings its run is pinned to."""
-
-    conversation_id: str
-    generation_id: str
-    call: ResolvedCall
-    settings: RunSettings
-    carry: Carry | None = None
 
 
 @dataclass(frozen=True)
@@ -243,20 +169,27 @@ def advance(state: State, event: Event, call: ResolvedCall) -> Command:
             known = event.outcome
             return Settle(known) if known is not None else _settled_after(state, Interrupt(event.output), call)
         case Parked():
-            state.park, state.wake, state.checkpoint = event.park, None, event.park.checkpoint
-            return Rest(event.park)
+            return _parked(state, event.park)
         case Moved():
             state.checkpoint = event.checkpoint
             return _new_intent(state, None)
         case Woke():
+            resumes = state.park is not None and state.park.resume
             state.park = None
-            return _new_intent(state, event.wake)
+            return _again(state) if resumes else _new_intent(state, event.wake)
         case Released():
             return _again(state)
         case Aborted():
             return _aborted(state, event, call)
         case _:
             assert_never(event)
+
+
+def _parked(state: State, park: Park) -> Command:
+    state.park = park
+    if not park.resume:
+        state.wake, state.checkpoint = None, park.checkpoint
+    return Rest(park)
 
 
 def _not_ended(state: State, event: WorkerLost | WorkerStopped, call: ResolvedCall) -> Command:

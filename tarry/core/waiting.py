@@ -11,15 +11,17 @@ from typing import Any, Literal
 from pydantic import Field, RootModel
 
 from signals.box import Answer, Delivery, Receipt
-from signals.parking import Ask
+from signals.parking import Ask, Policy
 from signals.tokens import SignalKey
 from tarry.core.messages import Frozen
 from tarry.core.protocol import ResolvedCall, ToolOutcome
 
 DELIVER = "tarry.deliver"
 """Update: a `Delivery`; returns its `Receipt`. Refused with an error of type `REFUSED` that carries the receipt."""
-CREATE_TASK = "tarry.create-task"
-"""Update: a `CreateTask`; returns the id of the child, the same for the same key."""
+CREATE_CHILD = "tarry.create-child"
+"""Update: a `CreateChild`; returns the id of the child, the same for the same key."""
+CHILD_END = "tarry.child-end"
+"""Query: the id of a child; answers its `ChildEnd`."""
 JUDGE = "tarry.judge"
 REFEREE = "tarry.referee"
 CLEAN_UP = "tarry.clean-up"
@@ -32,6 +34,11 @@ RECEIPTS = "tarry.receipts"
 """Query: all receipts that the task still knows, oldest first."""
 TASK = "tarry.task"
 """Query: the `TaskView`."""
+
+WATCH = "tarry.watch"
+"""Plain signal from a task to another one, with its own id: tell me when you are over."""
+ENDED = "tarry.ended"
+"""Plain signal to who watches: an `EndNotice`."""
 
 REFUSED = "tarry.refused"
 CROWDED = "tarry.crowded"
@@ -74,11 +81,17 @@ class Ruling(Frozen):
 
 
 class ParkRequest(Frozen):
-    """What a run ends with in place of an outcome: wait for this, then run again."""
+    """What a run ends with in place of an outcome: wait for this, then run again.
+
+    `resume`: the code did not ask for it but awaits a child in its middle; it runs again as if it had been cut off.
+    """
 
     kind: Literal["park"]
     until: datetime | None = None
     keys: tuple[SignalKey, ...] = ()
+    on: tuple[str, ...] = ()
+    policy: Policy = "all_settled"
+    resume: bool = False
     checkpoint: Any = None
     ask: Ask | None = None
 
@@ -94,13 +107,38 @@ class RunEnd(RootModel[ParkRequest | StepRequest | ToolOutcome]):
     """How one run of a task's code ended; on the wire it is the park, the step or the outcome itself."""
 
 
-class CreateTask(Frozen):
+ChildKind = Literal["task", "call"]
+"""A durable task, or a nested tool call."""
+
+
+class CreateChild(Frozen):
     """A task creates another one, its child, under `key`. `run` and `attempt` say who asks, as in a memo."""
 
     key: str
+    kind: ChildKind = "task"
     call: ResolvedCall
     run: int
     attempt: int
+
+
+class EndNotice(Frozen):
+    """A task that is over, told to one that waits for it."""
+
+    task_id: str
+    failed: bool
+
+
+class ChildEnd(Frozen):
+    """What the owner knows of a child: whether it is over, whether it failed, and its outcome as JSON data.
+
+    An outcome that is too large to be kept is `elsewhere`: with the child itself.
+    """
+
+    is_known: bool = True
+    is_over: bool = False
+    failed: bool = False
+    elsewhere: bool = False
+    outcome: Any = None
 
 
 class CleanedUp(Frozen):
@@ -123,7 +161,7 @@ class ParkedNote(Frozen):
     digest: str = Field(default="", description="of the arguments")
 
 
-TaskState = Literal["running", "sleeping", "held", "over"]
+TaskState = Literal["running", "sleeping", "waiting", "held", "over"]
 
 
 class TaskView(Frozen):
@@ -138,6 +176,7 @@ class TaskView(Frozen):
     since: datetime | None = Field(default=None, description="since when it is parked")
     until: datetime | None = None
     keys: tuple[SignalKey, ...] = ()
+    on: tuple[str, ...] = Field(default=(), description="tasks whose ends it waits for")
     ask: Ask | None = None
     checkpoint: Any = None
     wake: str = Field(default="", description="why it runs: `time`, `expired`, `signal name/key`; empty on a first run")

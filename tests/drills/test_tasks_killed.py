@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 import pytest
 
-from tarry.client import DurableTaskHandle, Outcome
+from tarry import Outcome
+from tarry.client import DurableTaskHandle
 from tarry.embedded import EmbeddedServer
 from tests.support.histories import Account
 from tests.support.parked_app import DONE, NEWS

@@ -14,8 +14,10 @@ from temporalio.client import WorkflowExecutionDescription
 from temporalio.service import RPCError, RPCStatusCode
 
 from signals.box import Receipt
+from tarry import Outcome
 from tarry.attributes import STATE
-from tarry.client import DurableTaskHandle, Outcome, Submission
+from tarry.client import DurableTaskHandle, Submission
+from tarry.connect import sending_inline
 from tarry.core.waiting import RECEIPTS
 from tests.support.drills import ROUND, Drill, Run
 from tests.support.histories import Account, account
@@ -77,9 +79,9 @@ class ParkedDrill(Drill):
         return task_id
 
     async def send(self, task_id: str, text: str, delivery_id: str = "") -> None:
-        """A plain signal: the server takes it, whoever is up."""
+        """A plain signal, as a shell sends it: the server takes it, whoever is up, and no store is needed."""
         envelope: dict[str, Any] = {"key": DONE, "value": {"text": text}, "delivery_id": delivery_id}
-        await self.harness.client.get_workflow_handle(task_id).signal(NEWS.name, envelope)
+        await sending_inline(self.harness.client).get_workflow_handle(task_id).signal(NEWS.name, envelope)
 
     async def history(self, task_id: str) -> list[HistoryEvent]:
         """What happened to a task, asked of the server."""

@@ -32,7 +32,7 @@ from tarry.connect import sending_inline
 from tarry.core.messages import AssistantMessage, ToolCallRequest
 from tarry.core.protocol import TOOL_CALL, RunSettings, ToolOutcome
 from tarry.core.resolve import resolve_calls
-from tarry.core.task import ToolCallInput
+from tarry.core.task_state import ToolCallInput
 from tarry.core.waiting import DELIVER, RECEIPTS, REFUSED, TASK, TaskView
 from tarry.store import BlobStore
 from tarry.testing import ScriptedModel, say
@@ -181,7 +181,7 @@ class Call:
         """The history of its current run."""
         return list((await self.client.get_workflow_handle(self.id).fetch_history()).events)
 
-    async def history(self) -> list[HistoryEvent]:
+    async def runs(self) -> list[list[HistoryEvent]]:
         """The histories of all its runs, oldest first."""
         runs: list[list[HistoryEvent]] = []
         run_id: str | None = None
@@ -189,7 +189,11 @@ class Call:
             found = await self.client.get_workflow_handle(self.id, run_id=run_id).fetch_history()
             runs.insert(0, list(found.events))
             run_id = found.events[0].workflow_execution_started_event_attributes.continued_execution_run_id
-        return [event for run in runs for event in run]
+        return runs
+
+    async def history(self) -> list[HistoryEvent]:
+        """The histories of all its runs as one."""
+        return [event for run in await self.runs() for event in run]
 
 
 async def start(on: Stage, used: Tool, settings: RunSettings = QUICK, **arguments: Any) -> Call:

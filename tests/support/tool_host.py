@@ -13,7 +13,7 @@ from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 from activities.tools import ToolActivities
 from tarry.app import Extension, Registry
 from tarry.core.protocol import TOOL_CALL, RunSettings, ToolOutcome
-from tarry.core.task import ToolCallInput
+from tarry.core.task_state import ToolCallInput
 from tarry.settings import Settings
 from tarry.store import BlobStore
 from tarry.tools import Tool

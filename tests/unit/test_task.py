@@ -17,7 +17,6 @@ from tarry.core.task import (
     Reconciled,
     Released,
     Settle,
-    State,
     Unavailable,
     WorkerLost,
     WorkerStopped,
@@ -25,6 +24,7 @@ from tarry.core.task import (
     announce,
     is_stale,
 )
+from tarry.core.task_state import State
 
 UNSAFE = ResolvedCall(call_id="c", tool="pay")
 SAFE = UNSAFE.model_copy(update={"replay": "safe"})

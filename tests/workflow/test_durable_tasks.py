@@ -227,8 +227,8 @@ async def test_children_of_a_call_are_found_by_their_key_and_stopped_when_the_ca
 
     @tool
     async def delegate(question: str, api: ToolApi) -> str:
-        created.append(await api.create_task(child, question, key="a/b"))
-        created.append(await api.create_task(child, question, key="a/b"))
+        created.append((await api.create_task(child, question, key="a/b")).task_id)
+        created.append((await api.create_task(child, question, key="a/b")).task_id)
         with pytest.raises(ValueError, match="another task or input"):
             await api.create_task(child, "something else", key="a/b")
         return "delegated"

@@ -31,7 +31,7 @@ from tarry.core.protocol import (
     ToolRunInput,
 )
 from tarry.core.run import GenerationInput
-from tarry.core.task import ToolCallInput
+from tarry.core.task_state import ToolCallInput
 from tarry.core.transcript import Position
 from tarry.embedded import EmbeddedServer
 from tests.support.waiting import eventually

@@ -1,0 +1,65 @@
+"""Waiting for tasks that are not children: each is asked to tell when it is over, and tells (spec §4.9).
+
+The telling is acknowledged before the task ends: a signal sent in the very task that ends a workflow never
+arrives (spec §1.6).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from temporalio import workflow
+from temporalio.common import RawValue
+from temporalio.exceptions import FailureError
+
+from tarry.core.task_state import State
+from tarry.core.waiting import ENDED, WATCH, EndNotice
+
+MAX_WATCHERS = 256
+
+
+async def watch(state: State, tasks: Sequence[str]) -> None:
+    """Ask each of `tasks` that is no child and is not watched yet; one that is not there, or no more, is over."""
+    for task_id in tasks:
+        if state.is_child(task_id) or task_id in state.others:
+            continue
+        state.others[task_id] = None
+        try:
+            await workflow.get_external_workflow_handle(task_id).signal(WATCH, workflow.info().workflow_id)
+        except FailureError:
+            state.others[task_id] = False
+
+
+async def tell(state: State, *, failed: bool) -> None:
+    """Tell everybody who watches; who is over need not know."""
+    for watcher in state.watchers:
+        notice = EndNotice(task_id=workflow.info().workflow_id, failed=failed)
+        try:
+            await workflow.get_external_workflow_handle(watcher).signal(ENDED, notice)
+        except FailureError:
+            continue
+
+
+def take_watcher(state: State, args: Sequence[RawValue]) -> None:
+    """Somebody wants to know; what cannot be read is nobody, and so is who comes after the 256th."""
+    watcher = _read(args, str)
+    if isinstance(watcher, str) and watcher not in state.watchers and len(state.watchers) < MAX_WATCHERS:
+        state.watchers.append(watcher)
+
+
+def take_end(state: State, args: Sequence[RawValue]) -> None:
+    """A watched task is over; what is not watched does not count."""
+    notice = _read(args, EndNotice)
+    if isinstance(notice, EndNotice) and notice.task_id in state.others:
+        state.others[notice.task_id] = notice.failed
+
+
+def _read(args: Sequence[RawValue], as_type: type[str] | type[EndNotice]) -> object:
+    if len(args) != 1:
+        return None
+    try:
+        found: object = workflow.payload_converter().from_payload(args[0].payload, as_type)
+    # Anything at all may come from outside, and an exception here would wedge the workflow.
+    except Exception:
+        return None
+    return found
