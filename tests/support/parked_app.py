@@ -1,7 +1,8 @@
 """The application of the drills with work that waits: it parks, and can be killed at each step on the way.
 
-The input names the tool to call and, after a blank, how many seconds it waits at most. A first run opens a ticket and
-parks; a woken one opens a second and ends. `NEWS` under the key `done` wakes it.
+The input names the tool to call and, after a blank, how many seconds it waits at most; several calls have commas
+between them. A first run opens a ticket and parks; a woken one opens a second and ends. `NEWS` under the key `done`
+wakes it.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from tarry.core.messages import ToolMessage, UserMessage
 from tarry.demo.tracker import Ticket
 from tarry.models import ModelRequest
 from tarry.tasks import DurableTask, Go
-from tarry.testing import Call, Reply, call, say
+from tarry.testing import Call, Reply, call, calls, say
 from tarry.tools import tool
 from tests.support.drill_points import StoppingModel, record, stop_at
 
@@ -69,9 +70,11 @@ def _waits(name: str, title: str, seconds: float | None, api: ToolApi) -> str | 
         until = None if seconds is None else timedelta(seconds=seconds)
         return Sleep("asked", until, [NEWS.key(DONE)], Ask(text=f"What of {asked}?", for_whom="ops"))
     api.output("woken\n")
+    found = _told(api)
+    record("seen", conversation_id=_place(api), title=title, found=found)
     _ticket(api)
     stop_at("in the woken run", _place(api))
-    return _told(api)
+    return found
 
 
 def _told(api: ToolApi) -> str:
@@ -145,10 +148,14 @@ def cancelled(title: str, api: ToolApi) -> None:
     _clean_up("cancelled", title, api)
 
 
-def _first(request: ModelRequest) -> Call:
+def _first(request: ModelRequest) -> Reply:
     wanted = next(m for m in reversed(request.messages) if isinstance(m, UserMessage)).text
+    return calls(*(_call(text, title=str(number)) for number, text in enumerate(wanted.split(","))))
+
+
+def _call(wanted: str, title: str) -> Call:
     name, _, seconds = wanted.partition(" ")
-    return call(name, title=request.session_id, seconds=float(seconds) if seconds else None)
+    return call(name, title=title, seconds=float(seconds) if seconds else None)
 
 
 def _report(request: ModelRequest) -> Reply:
