@@ -1,7 +1,7 @@
 """What the benches share: a server, a worker and the client as three processes, and reading their CPU time.
 
-The server is the embedded one, in memory, with the flags of `tarry.embedded`: without them latency is the
-number of hops times 50 ms and says nothing about our code.
+The server is the embedded one with the flags of `tarry.embedded`: without them latency is the number of hops times
+50 ms and says nothing about our code. It keeps its state in memory, where a bench does not ask for a file.
 """
 
 from __future__ import annotations
@@ -23,13 +23,14 @@ from temporalio.client import Client
 
 from tarry import Harness
 from tarry.connect import data_converter
-from tarry.embedded import DYNAMIC_CONFIG, EmbeddedServer, ServerError
+from tarry.embedded import DYNAMIC_CONFIG, SQLITE_PRAGMAS, EmbeddedServer, ServerError, ServerOptions
 from tarry.processes import Child, ChildError, environment_of, worker
 from tarry.settings import Settings, SettingsError
 
 SERVER_FLAGS = ("in memory", *DYNAMIC_CONFIG)
+FILE_FLAGS = ("in a file", *SQLITE_PRAGMAS, *DYNAMIC_CONFIG)
 
-_TASK_QUEUE = "bench-tarry"
+TASK_QUEUE = "bench-tarry"
 
 _SCHEDULED = 2
 
@@ -43,14 +44,25 @@ class Rig:
 
     client: Client
     harness: Harness
-    server_pid: int
-    worker_pid: int
+    server: EmbeddedServer
+    worker: Child
     store: Path
+    database: Path
+
+    @property
+    def server_pid(self) -> int:
+        """The server's process."""
+        return self.server.pid or 0
+
+    @property
+    def worker_pid(self) -> int:
+        """The worker's process, 0 while it is stopped."""
+        return self.worker.pid or 0
 
 
 @contextlib.asynccontextmanager
-async def rig(start_worker: StartWorker) -> AsyncIterator[Rig]:
-    """A fresh server and worker; nothing of them is left behind.
+async def rig(start_worker: StartWorker, *, in_file: bool = False) -> AsyncIterator[Rig]:
+    """A fresh server and worker; nothing of them is left behind. The worker may be stopped and started meanwhile.
 
     `TARRY_…` variables count, for worker and client: so a bench shows what a setting costs.
 
@@ -58,14 +70,14 @@ async def rig(start_worker: StartWorker) -> AsyncIterator[Rig]:
         ServerError, ChildError, SettingsError: something cannot start.
     """
     with tempfile.TemporaryDirectory(prefix="tarry-bench-") as name:
-        store = Path(name) / "store"
-        async with EmbeddedServer() as server:
-            ours = {"TARRY_STORE": str(store), "TARRY_TASK_QUEUE": _TASK_QUEUE}
+        store, database = Path(name) / "store", Path(name) / "tarry.db"
+        async with EmbeddedServer(ServerOptions(database if in_file else None)) as server:
+            ours = {"TARRY_STORE": str(store), "TARRY_TASK_QUEUE": TASK_QUEUE}
             environment = environment_of(server.address) | ours
             async with start_worker(Path(name) / "worker.log", environment) as child:
                 client = await Client.connect(server.address, data_converter=data_converter(str(store)))
-                harness = Harness(client, Settings(store=str(store), task_queue=_TASK_QUEUE))
-                yield Rig(client, harness, server.pid or 0, child.pid or 0, store)
+                harness = Harness(client, Settings(store=str(store), task_queue=TASK_QUEUE))
+                yield Rig(client, harness, server, child, store, database)
 
 
 def agent(app: str) -> StartWorker:
@@ -85,11 +97,17 @@ def cpu_seconds(pid: int) -> float:
     return time.clock_gettime((~pid << 3) | _SCHEDULED)
 
 
-def count(text: str) -> int:
-    """A whole number from 1 on, as an option's value."""
+def resident_bytes(pid: int) -> int:
+    """The memory that a process holds now. Linux only."""
+    (line,) = [line for line in Path(f"/proc/{pid}/status").read_text().splitlines() if line.startswith("VmRSS:")]
+    return int(line.split()[1]) * 1024
+
+
+def count(text: str, least: int = 1) -> int:
+    """A whole number from `least` on, as an option's value."""
     number = int(text)
-    if number < 1:
-        raise argparse.ArgumentTypeError("at least 1 is needed")
+    if number < least:
+        raise argparse.ArgumentTypeError(f"at least {least} is needed")
     return number
 
 

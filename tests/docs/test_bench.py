@@ -12,13 +12,13 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from bench import run_cost
-from tarry.embedded import DYNAMIC_CONFIG
+from bench import parked, run_cost
+from tarry.embedded import DYNAMIC_CONFIG, SQLITE_PRAGMAS
 
 BENCH = Path(__file__).parents[2] / "bench"
 SERVER = f"Server: in memory, {', '.join(DYNAMIC_CONFIG)}"
 PATIENCE = 120
-"""Seconds. What is run here takes some five, when nothing else runs."""
+"""Seconds. What is run here takes five to fifteen, when nothing else runs."""
 
 
 def run(script: str, *options: str) -> subprocess.CompletedProcess[str]:
@@ -76,6 +76,46 @@ def test_long_conversation_marks_the_turns_asked_for() -> None:
     assert (facts["continued_as_new"], facts["carried_bytes"]) == (0, None)
 
 
+CALLS = 12
+
+
+@pytest.fixture(scope="module")
+def parked_facts() -> dict[str, Any]:
+    return facts_of("parked.py", "--n", str(CALLS), "--watch", "1")
+
+
+def test_parked_counts_what_a_call_keeps_and_that_waiting_adds_nothing(parked_facts: dict[str, Any]) -> None:
+    off, history, whole = (parked_facts[part] for part in ("workers_off", "history", "conversation"))
+
+    assert [off[name] for name in ("calls", "history_events", "worker_processes", "pollers")] == [CALLS, 0, 0, 0]
+    assert history["events"] == 13
+    assert history["bytes"] < 4_000
+    assert history["events"] < whole["events"] <= 39
+
+
+def test_parked_drains_every_call_and_measures_both_roads_warm_and_cold(parked_facts: dict[str, Any]) -> None:
+    resume, drain = parked_facts["resume"], parked_facts["drain"]
+    latencies = [resume[road][state] for road in ("update", "signal") for state in ("warm", "cold")]
+
+    assert (drain["calls"], resume["samples"], parked_facts["cached_calls"]) == (CALLS, 2, CALLS)
+    assert all(0 < figures["p50_ms"] <= figures["p95_ms"] for figures in latencies)
+    ratio = latencies[1]["p50_ms"] / latencies[0]["p50_ms"]
+    assert resume["update"]["ratio"]["p50_ms"] == pytest.approx(ratio, abs=0.01)
+
+
+def test_parked_tells_people_what_it_tells_programs(parked_facts: dict[str, Any]) -> None:
+    shown = io.StringIO()
+
+    parked.show(Console(file=shown, width=80), parked_facts)
+
+    flags = ["in a file", *SQLITE_PRAGMAS, *DYNAMIC_CONFIG]
+    assert parked_facts["server_flags"] == flags
+    assert f"Server: {', '.join(flags)}" in shown.getvalue()
+    assert set(parked_facts["bytes"]) == {"server", "worker", "database"}
+    assert f"{parked_facts['bytes']['database']['after'] / 1e6:,.1f}" in shown.getvalue()
+    assert f"{parked_facts['drain']['calls_per_second']:,g} calls/s" in shown.getvalue()
+
+
 def test_a_bench_without_json_prints_a_table_and_the_server() -> None:
     ended = run("long_conversation.py", "--turns", "1")
 
@@ -84,9 +124,17 @@ def test_a_bench_without_json_prints_a_table_and_the_server() -> None:
     assert SERVER in ended.stdout
 
 
-@pytest.mark.parametrize("options", [("--rounds", "0"), ("--runs", "-1"), ("--concurrency", "many")])
-def test_a_bench_refuses_what_cannot_be_counted(options: tuple[str, str]) -> None:
-    ended = run("run_cost.py", *options)
+@pytest.mark.parametrize(
+    ("script", "option", "value"),
+    [
+        ("run_cost.py", "--rounds", "0"),
+        ("run_cost.py", "--runs", "-1"),
+        ("run_cost.py", "--concurrency", "many"),
+        ("parked.py", "--n", "9"),
+    ],
+)
+def test_a_bench_refuses_what_cannot_be_counted(script: str, option: str, value: str) -> None:
+    ended = run(script, option, value)
 
     assert (ended.returncode, ended.stdout) == (2, "")
-    assert options[0] in ended.stderr
+    assert option in ended.stderr
