@@ -44,6 +44,7 @@ class ModelActivities:
         self._app = app
         self._tools = app.registry.tools
         self._specs = app.registry.specs()
+        self._gated, self._heard = app.registry.gated, app.registry.heard
         self._reader = reader
 
     @activity.defn(name=MODEL_REQUEST)
@@ -86,7 +87,7 @@ class ModelActivities:
         message = _clean(response.message)
         return ModelTurn(
             message=message,
-            calls=resolve_calls(message, self._tools),
+            calls=resolve_calls(message, self._tools, self._gated, self._heard),
             usage=response.usage,
             model=self._app.model.name,
         )

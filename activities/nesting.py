@@ -15,6 +15,7 @@ from temporalio.client import Client, WorkflowFailureError
 
 from activities.asking import call_of, child_end, start_update
 from tarry.api import ChildTask, NestedCall, NestedResult
+from tarry.app import Registry
 from tarry.core import results
 from tarry.core.messages import AssistantMessage, ToolCallRequest
 from tarry.core.protocol import ResolvedCall, ToolOutcome, ToolRunInput, digest
@@ -23,7 +24,6 @@ from tarry.core.task_state import TaskOutcome
 from tarry.core.text import canonical_json
 from tarry.core.waiting import CREATE_CHILD, ChildKind, CreateChild, ParkRequest
 from tarry.tasks import DurableTask, Outcome
-from tarry.tools import Tool
 
 R = TypeVar("R")
 AtHome = Callable[[Callable[[], "asyncio.Task[Any]"]], "Future[Any]"]
@@ -48,11 +48,12 @@ class Nesting:
     """Creates and awaits for one run. `may_park`: the code may be run again from its beginning."""
 
     def __init__(
-        self, client: Client, input: ToolRunInput, tools: Mapping[str, Tool], at_home: AtHome, *, may_park: bool
+        self, client: Client, input: ToolRunInput, registry: Registry, at_home: AtHome, *, may_park: bool
     ) -> None:
         self._client = client
         self._input = input
-        self._tools = tools
+        self._tools = registry.tools
+        self._gated, self._heard = registry.gated, registry.heard
         self._at_home = at_home
         self._may_park = may_park
         self._call = call_of(client, input)
@@ -68,7 +69,7 @@ class Nesting:
         """Start a nested call, or answer one that cannot run; raises as `ToolApi.start_tool`."""
         key = self._key(key)
         request = ToolCallRequest(call_id=key[:100], name=name, arguments=_encoded(arguments))
-        (call,) = resolve_calls(AssistantMessage(calls=(request,)), self._tools)
+        (call,) = resolve_calls(AssistantMessage(calls=(request,)), self._tools, self._gated, self._heard)
         return self._at_home(lambda: asyncio.create_task(self._started(call, key)))
 
     def _key(self, key: str | None) -> str:

@@ -28,6 +28,7 @@ from signals.parking import Wake
 from signals.tokens import Signal, SignalKey
 from tarry import webhooks
 from tarry.api import ChildTask, Expired, NestedCall, NestedResult, Received, Send, StaleRun, Start, TaskFull, ToolApi
+from tarry.app import Registry
 from tarry.client import Harness
 from tarry.client.signals import deliver
 from tarry.core.commits import CommitInput
@@ -42,7 +43,6 @@ from tarry.core.results import Diagnostic, plain_json
 from tarry.core.text import canonical_json, clean_text
 from tarry.core.waiting import SignalResult
 from tarry.tasks import DurableTask
-from tarry.tools import Tool
 
 T = TypeVar("T")
 I = TypeVar("I")  # noqa: E741
@@ -59,8 +59,7 @@ class Host:
     """What every run on this worker shares. `grace` is how long code has to end once it is stopped."""
 
     harness: Harness
-    tools: Mapping[str, Tool]
-    signals: Mapping[str, Signal[Any]]
+    registry: Registry
     outcomes: Outcomes
     grace: timedelta
 
@@ -85,16 +84,10 @@ class RunApi(ToolApi):
         client = harness.client
         self._client = client
         self._settings = harness.settings
-        declared = host.tools.get(input.call.tool)
-        self._nesting = Nesting(
-            client,
-            input,
-            host.tools,
-            self._at_home,
-            may_park=purpose == "memo"
-            and input.call.replay == "safe"
-            and (declared is None or declared.replay == "safe"),
-        )
+        declared = host.registry.tools.get(input.call.tool)
+        is_safe = input.call.replay == "safe" and (declared is None or declared.replay == "safe")
+        may_park = is_safe and purpose == "memo"
+        self._nesting = Nesting(client, input, host.registry, self._at_home, may_park=may_park)
         self._committer = Committer(harness, input.conversation_id, input.task_id)
         self._queue = info.task_queue
         self._call = call_of(client, input)

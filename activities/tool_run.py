@@ -261,7 +261,7 @@ class ToolRun:
                 await check_no_cycle(self._client, self._input.task_id, waited.on)
                 return ParkRequest(kind="park", on=waited.on, policy=waited.policy, checkpoint=waited.checkpoint)
             found = park(wanted, Box(), now)
-            if unknown := next((key for key in found.keys if key.signal not in self._host.signals), None):
+            if unknown := next((key for key in found.keys if key.signal not in self._host.registry.signals), None):
                 raise InvalidPark(f"no signal is named {unknown.signal!r}; declare it in the extension's signals")
         except InvalidPark as error:
             return results.invalid_park(self._tool.name, str(error), self._output.tail, self._diagnostics)

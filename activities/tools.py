@@ -54,7 +54,7 @@ class ToolActivities:
     ) -> None:
         self._tools = registry.tools
         self._outcomes = Outcomes(client, blobs)
-        self._host = Host(Harness(client, settings), registry.tools, registry.signals, self._outcomes, grace)
+        self._host = Host(Harness(client, settings), registry, self._outcomes, grace)
 
     @activity.defn(name=TOOL_RUN)
     async def run(self, input: ToolRunInput) -> ToolOutcome | ParkRequest:

@@ -21,6 +21,7 @@ from tarry.client import (
     WorkItem,
 )
 from tarry.core.waiting import SignalResult
+from tarry.hooks import Block, CallResult, HookApi, HookCall, Hooks, Replace
 from tarry.tasks import DurableTask, Go, Outcome
 from tarry.tools import RetryTool, Tool, ToolResult, tool
 from tarry.webhooks import MatchTaken, WebhookError
@@ -28,6 +29,8 @@ from tarry.webhooks import MatchTaken, WebhookError
 __all__ = [
     "App",
     "Ask",
+    "Block",
+    "CallResult",
     "ChildTask",
     "Conversation",
     "ConversationBusy",
@@ -37,6 +40,9 @@ __all__ = [
     "Extension",
     "Go",
     "Harness",
+    "HookApi",
+    "HookCall",
+    "Hooks",
     "InboxFull",
     "InputTooLarge",
     "MatchTaken",
@@ -48,6 +54,7 @@ __all__ = [
     "Outcome",
     "Received",
     "Registry",
+    "Replace",
     "RequestConflict",
     "RetryTool",
     "Send",

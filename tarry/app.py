@@ -8,6 +8,10 @@ from typing import Any
 
 from signals.tokens import Signal
 from tarry.core.messages import ToolSpec
+from tarry.core.protocol import digest
+from tarry.core.resolve import HookKind
+from tarry.core.text import canonical_json
+from tarry.hooks import Hooks
 from tarry.models import Model
 from tarry.tasks import DurableTask
 from tarry.tools import Tool
@@ -16,12 +20,17 @@ from tarry.webhooks.sources import WebhookSource
 
 @dataclass(frozen=True)
 class Extension:
-    """A named bundle of tools, durable tasks, and the signals that they wait for, that is installed as one."""
+    """A named bundle of tools, durable tasks, the signals that they wait for, and hooks, that is installed as one.
+
+    Change `version` with the hooks: calls that wait before their intent are then asked anew (spec §5.3).
+    """
 
     name: str
     tools: Sequence[Tool] = ()
     signals: Sequence[Signal[Any]] = ()
     tasks: Sequence[DurableTask[Any, Any]] = ()
+    hooks: Hooks | None = None
+    version: str = ""
 
 
 class Registry:
@@ -74,6 +83,27 @@ class Registry:
         """The durable tasks by name."""
         return {task.name: task for extension in self._extensions.values() for task in extension.tasks}
 
+    @property
+    def hooks(self) -> tuple[tuple[str, Hooks], ...]:
+        """The hooks by extension, in order of installation."""
+        return tuple((name, extension.hooks) for name, extension in self._extensions.items() if extension.hooks)
+
+    @property
+    def gated(self) -> HookKind:
+        """Which hooks are asked before a call."""
+        return _kind(hooks for _, hooks in self.hooks if hooks.before_tool is not None)
+
+    @property
+    def heard(self) -> HookKind:
+        """Which hooks hear of a result."""
+        return _kind(hooks for _, hooks in self.hooks if hooks.after_tool is not None)
+
+    @property
+    def fingerprint(self) -> str:
+        """Stands for what hooks are asked before a call, and for their versions (spec §5.3)."""
+        asked = [(name, self._extensions[name].version) for name, hooks in self.hooks if hooks.before_tool is not None]
+        return digest(canonical_json(asked))
+
     def specs(self) -> tuple[ToolSpec, ...]:
         """The tools as the model is told of them."""
         return tuple(
@@ -95,3 +125,8 @@ class App:
     def registry(self) -> Registry:
         """The extensions, installed in order."""
         return Registry(self.extensions)
+
+
+def _kind(hooks: Iterable[Hooks]) -> HookKind:
+    kinds = ["io" if one.io else "quick" for one in hooks]
+    return "" if not kinds else "io" if "io" in kinds else "quick"

@@ -23,6 +23,7 @@ from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxR
 
 from activities.adopt import AdoptActivities
 from activities.expectation import ExpectationActivities
+from activities.gates import GateActivities
 from activities.keeping import KeepingActivities
 from activities.model import ModelActivities
 from activities.sending import SendActivities
@@ -67,6 +68,7 @@ def build_worker(client: Client, app: App, settings: Settings) -> Worker:
     models = ModelActivities(app, reader)
     tools = ToolActivities(app.registry, client, blobs, settings)
     tasks = TaskActivities(app.registry.tasks, tools)
+    gates = GateActivities(app.registry)
     waiting = WaitingActivities(app.registry, client)
     keeping = KeepingActivities(client, blobs, reader)
     adopting = AdoptActivities(client)
@@ -83,6 +85,8 @@ def build_worker(client: Client, app: App, settings: Settings) -> Worker:
             tools.clean_up,
             tasks.run,
             tasks.clean_up,
+            gates.ask,
+            gates.tell,
             waiting.judge,
             waiting.referee,
             keeping.seal,

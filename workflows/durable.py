@@ -16,6 +16,7 @@ from temporalio.exceptions import ApplicationError
 from signals.box import BoxFull, Delivery, KeyState, Receipt
 from signals.tokens import SignalKey
 from tarry.core import task as machine
+from tarry.core.gates import REASK
 from tarry.core.protocol import (
     ABORT,
     ANNOUNCE,
@@ -84,6 +85,8 @@ class Durable(Loop):
             return "held"
         if self._state.park is None:
             return "running"
+        if self._state.phase == "call":
+            return "gated"
         return "waiting" if self._state.park.on else "sleeping"
 
     @workflow.update(name=MEMO)
@@ -162,12 +165,19 @@ class Durable(Loop):
             self._holder.release()
         elif name == ABORT:
             self._stop.set()
+        elif name == REASK:
+            self._take_reask(args)
         elif name == WATCH:
             watching.take_watcher(self._state, args)
         elif name == ENDED:
             watching.take_end(self._state, args)
         elif workflow.patched(patches.DELIVERIES):
             self._port.receive(name, args)
+
+    def _take_reask(self, args: Sequence[RawValue]) -> None:
+        state = self._state
+        if state.phase == "call" and state.park is not None and watching.read(args, str) != state.asked_under:
+            state.reask = True
 
     @workflow.query(name=SIGNAL_STATE)
     def signal_state(self, key: SignalKey) -> KeyState:

@@ -121,11 +121,13 @@ class Loop(ABC):
         workflow.continue_as_new(input, memo=memo, search_attributes=workflow.info().typed_search_attributes)
 
     async def _body(self) -> machine.End | None:
-        command: machine.Command = machine.Rest(self._state.park) if self._state.park else machine.Execute()
+        command: machine.Command = machine.resume(self._state)
         while True:
             match command:
+                case machine.AskGates():
+                    event: machine.Event = await self._ask_gates(command.pause)
                 case machine.Execute():
-                    event: machine.Event = await self._execute(command.pause)
+                    event = await self._execute(command.pause)
                 case machine.Reconcile():
                     event = await self._reconcile(command.output)
                 case machine.Hold():
@@ -151,6 +153,10 @@ class Loop(ABC):
         await watching.tell(self._state, failed=_is_failure(end))
         await workflow.wait_condition(lambda: self._port.is_quiet)
         return end
+
+    async def _ask_gates(self, pause: float) -> machine.Event:
+        """Only for a kind that has hooks before its intent."""
+        raise AssertionError("nobody to ask")
 
     async def _execute(self, pause: float) -> machine.Event:
         if pause:
@@ -220,18 +226,23 @@ class Loop(ABC):
     async def _rest(self, park: Park) -> machine.Event | None:
         note = self._note(park)
         if self._shown != park:
-            show_parked(park, note)
+            show_parked(park, note, self._shown_as(park))
             self._shown = park
         show_details(park, note)
         await watching.watch(self._state, park.on)
         reason = await Rest(park, self._box, self._state, self._port, self._stop, self._should_turn_over).ended()
         if self._stop.is_set:
             return machine.Aborted()
-        if reason is None:
+        if reason is None and not self._state.reask:
             return None
         self._shown = None
         show_running()
-        return machine.Woke(reason)
+        return machine.Reasked() if reason is None else machine.Woke(reason)
+
+    def _shown_as(self, park: Park) -> str:
+        if self._state.phase == "call":
+            return "gated"
+        return "waiting" if park.on else "sleeping"
 
     def _should_turn_over(self) -> bool:
         info = workflow.info()
@@ -248,13 +259,20 @@ class Loop(ABC):
             problem = ends.cleanup_problem(error)
         return machine.after_clean_up(command, problem)
 
+    @property
+    def _call(self) -> ResolvedCall:
+        """The call with the arguments that its hooks let pass."""
+        if self._state.arguments is None:
+            return self._policy
+        return self._policy.model_copy(update={"arguments": self._state.arguments})
+
     def _intent(self, conversation_id: str, *, nested: bool = False) -> ToolRunInput:
         """What is about to run, in history before it runs (spec §4.1)."""
         task_id, state = workflow.info().workflow_id, self._state
         return ToolRunInput(
             conversation_id=conversation_id,
             task_id=task_id,
-            call=self._policy,
+            call=self._call,
             run=state.run,
             # A wake is a new intent, with a key of its own.
             idempotency_key=digest(task_id if state.intent == 1 else f"{task_id}/i{state.intent}"),

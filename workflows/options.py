@@ -41,6 +41,13 @@ JUDGE: ActivityConfig = {
 }
 """For what could not be judged quickly; bounded, since a validator of the application may never end."""
 
+HOOKS: ActivityConfig = {
+    "start_to_close_timeout": timedelta(seconds=70),
+    "retry_policy": RetryPolicy(initial_interval=timedelta(seconds=1), maximum_attempts=5),
+    "summary": "ask the hooks",
+}
+"""Hooks that do IO, or that could not be asked quickly."""
+
 REFEREE: ActivityConfig = {
     "start_to_close_timeout": timedelta(seconds=60),
     "retry_policy": RetryPolicy(initial_interval=timedelta(seconds=1), maximum_interval=timedelta(seconds=30)),

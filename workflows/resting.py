@@ -59,7 +59,7 @@ class Rest:
     def _is_due(self) -> bool:
         if self._stop.is_set:
             return True
-        return self._port.is_quiet and (self._reason() is not None or self._should_turn_over())
+        return self._port.is_quiet and (self._reason() is not None or self._state.reask or self._should_turn_over())
 
     def _reason(self) -> Wake | None:
         # A timer may ring a hair before the clock says so; it means the deadline all the same.
@@ -79,12 +79,11 @@ class Rest:
         self._rings = True
 
 
-def show_parked(park: Park, note: ParkedNote) -> None:
+def show_parked(park: Park, note: ParkedNote, state: str) -> None:
     """Put a new park into lists: two events (spec §9.1, §9.2)."""
     deadline = DEADLINE.value_unset() if park.until is None else DEADLINE.value_set(park.until)
     waiting_for = WAITING_FOR.value_set(labels(park.keys)) if park.keys else WAITING_FOR.value_unset()
-    state = STATE.value_set("waiting" if park.on else "sleeping")
-    workflow.upsert_search_attributes([state, waiting_for, deadline])
+    workflow.upsert_search_attributes([STATE.value_set(state), waiting_for, deadline])
     workflow.upsert_memo({PARKED_MEMO: note})
 
 

@@ -16,6 +16,7 @@ from temporalio.workflow import ActivityHandle
 from signals.parking import Park
 from tarry.core import results
 from tarry.core import task as machine
+from tarry.core.gates import Pass
 from tarry.core.parked_note import parked_note
 from tarry.core.protocol import (
     RECONCILE,
@@ -28,6 +29,7 @@ from tarry.core.task_state import ToolCallInput
 from tarry.core.waiting import CLEAN_UP, ParkedNote, TaskView
 from workflows import options
 from workflows.durable import Durable
+from workflows.gating import Gating, refusal
 
 KEPT_RECEIPTS = 8 * 1024
 """Bytes of receipts that go into the transcript with the result: a closed workflow is forgotten one day (spec §1.8)."""
@@ -41,6 +43,9 @@ class ToolCall(Durable):
     def __init__(self, input: ToolCallInput) -> None:
         super().__init__(input.carry, input.call, input.settings)
         self._input = input
+        self._gating = Gating(input.call, input.conversation_id, input.generation_id, self._state, self._box)
+        if input.carry is None and input.call.gated:
+            self._state.phase = "call"
 
     @workflow.run
     async def run(self, input: ToolCallInput) -> ToolOutcome:
@@ -48,7 +53,7 @@ class ToolCall(Durable):
         end = await self.drive()
         if end is None:
             self.turn_over(input.model_copy(update={"carry": self.carried()}))
-        outcome = self._outcome(end)
+        outcome = await self._gating.tell(self._outcome(end))
         elapsed = workflow.now() - self._started
         facts = outcome.facts.model_copy(
             update={
@@ -59,6 +64,18 @@ class ToolCall(Durable):
             }
         )
         return outcome.model_copy(update={"facts": facts})
+
+    async def _ask_gates(self, pause: float) -> machine.Event:
+        if pause:
+            await self._stop.pause(pause, "no worker has the tool; looking again")
+        found = Pass(decision="not_here") if self._stop.is_set else await self._gating.ask()
+        if self._stop.is_set:
+            return machine.Aborted()
+        if found.decision == "run":
+            return machine.Allowed(found.arguments)
+        if found.park is not None:
+            return self._parked(found.park)
+        return machine.Ran(refusal(self._input.call.tool, found))
 
     def _outcome(self, end: machine.End) -> ToolOutcome:
         tool = self._input.call.tool
@@ -97,10 +114,10 @@ class ToolCall(Durable):
         return results.invalid_park(self._input.call.tool, problem)
 
     def _note(self, park: Park) -> ParkedNote:
-        return parked_note(park, self._input.call.tool, self._input.call.arguments)
+        return parked_note(park, self._input.call.tool, self._call.arguments)
 
     def _view(self) -> TaskView:
-        return self._viewed(self._input.conversation_id, self._input.call.tool, self._input.call.arguments)
+        return self._viewed(self._input.conversation_id, self._input.call.tool, self._call.arguments)
 
     def _run_input(self) -> ToolRunInput:
         return self._intent(self._input.conversation_id, nested=self._input.nested)

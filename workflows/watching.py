@@ -42,19 +42,20 @@ async def tell(state: State, *, failed: bool) -> None:
 
 def take_watcher(state: State, args: Sequence[RawValue]) -> None:
     """Somebody wants to know; what cannot be read is nobody, and so is who comes after the 256th."""
-    watcher = _read(args, str)
+    watcher = read(args, str)
     if isinstance(watcher, str) and watcher not in state.watchers and len(state.watchers) < MAX_WATCHERS:
         state.watchers.append(watcher)
 
 
 def take_end(state: State, args: Sequence[RawValue]) -> None:
     """A watched task is over; what is not watched does not count."""
-    notice = _read(args, EndNotice)
+    notice = read(args, EndNotice)
     if isinstance(notice, EndNotice) and notice.task_id in state.others:
         state.others[notice.task_id] = notice.failed
 
 
-def _read(args: Sequence[RawValue], as_type: type[str] | type[EndNotice]) -> object:
+def read(args: Sequence[RawValue], as_type: type[str] | type[EndNotice]) -> object:
+    """The one input of a plain signal; None when there is none of that type."""
     if len(args) != 1:
         return None
     try:

@@ -12,7 +12,7 @@ from typing import Any
 from signals.data import clean
 from signals.parking import Park
 from signals.tokens import SignalKey
-from tarry.core.protocol import digest
+from tarry.core.gates import arguments_digest
 from tarry.core.text import bound_text, canonical_json
 from tarry.core.waiting import ParkedNote
 from tarry.core.wake_command import wake_command
@@ -47,7 +47,7 @@ def parked_note(park: Park, tool: str, arguments: dict[str, Any]) -> ParkedNote:
         for_whom=_bounded(park.ask.for_whom, MAX_WHOM_BYTES) if park.ask else "",
         tool=tool,
         arguments=_bounded(text, MAX_ARGUMENTS_BYTES),
-        digest=digest(text),
+        digest=arguments_digest(tool, arguments),
     )
 
 

@@ -219,6 +219,8 @@ class ResolvedCall(Frozen):
     cancels: Literal["never", "parked", "always"] = Field(
         default="never", description="when its cancel hook runs after a Stop: once it has parked, or whatever it did"
     )
+    gated: Literal["", "quick", "io"] = Field(default="", description="which hooks are asked before it runs")
+    heard: Literal["", "quick", "io"] = Field(default="", description="which hooks hear of its result")
     timeout: float = 3600.0
 
 
@@ -283,6 +285,9 @@ OutcomeCode = Literal[
     "unencodable_result",
     "invalid_park",
     "too_long",
+    "blocked",
+    "denied",
+    "expired",
     "invalid_structured_output",
     "not_here",
     "lost",

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import timedelta
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
 from pydantic import BaseModel
 
@@ -19,6 +19,10 @@ from tarry.core.results import cut_off_text, invalid_arguments_text, too_many_te
 
 MAX_CALLS = 64
 """The calls of one response that are run."""
+
+
+HookKind = Literal["", "quick", "io"]
+"""None, those that do no IO, or those that do."""
 
 
 class DeclaredTool(Protocol):
@@ -55,12 +59,18 @@ class DeclaredTool(Protocol):
         ...
 
 
-def resolve_calls(message: AssistantMessage, tools: Mapping[str, DeclaredTool]) -> tuple[ResolvedCall, ...]:
+def resolve_calls(
+    message: AssistantMessage, tools: Mapping[str, DeclaredTool], gated: HookKind = "", heard: HookKind = ""
+) -> tuple[ResolvedCall, ...]:
     """Resolve every call of `message`, in order. None is left out: what cannot run carries its error.
+
+    `gated` and `heard` say which hooks there are.
 
     Of a response that was cut off no call runs, since what looks complete may not be (spec §6.4).
     """
-    return tuple(_resolve(call, place, message, tools) for place, call in enumerate(message.calls))
+    hooks: dict[str, Any] = {"gated": gated, "heard": heard}
+    resolved = (_resolve(call, place, message, tools) for place, call in enumerate(message.calls))
+    return tuple(call.model_copy(update=hooks) for call in resolved)
 
 
 def _resolve(

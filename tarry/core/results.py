@@ -88,6 +88,35 @@ def outcome_from(
     return _outcome("", content, remarks, is_error=is_error, details=kept, full_output=full_output)
 
 
+def with_remark(outcome: ToolOutcome, remark: Diagnostic) -> ToolOutcome:
+    """The same outcome with one more remark, in the record and at the end of the text."""
+    line = _line(remark)
+    facts = outcome.facts.model_copy(update={"diagnostics": (*outcome.facts.diagnostics, line)})
+    return outcome.model_copy(update={"text": _block([line], after=outcome.text), "facts": facts})
+
+
+def replaced(outcome: ToolOutcome, content: Any, *, is_error: bool, details: Any) -> ToolOutcome:
+    """What a hook made of an outcome; how the call ended stays in its code.
+
+    Raises:
+        Unencodable: the content has no text.
+    """
+    made = outcome_from(bound_text(encode_content(content)), is_error=is_error, details=details)
+    facts = made.facts.model_copy(update={"code": outcome.code, "full_output": outcome.facts.full_output})
+    return made.model_copy(update={"code": outcome.code, "facts": facts, "structured": outcome.structured})
+
+
+def blocked(tool: str, code: Literal["blocked", "denied", "expired"], reason: str, by: str = "") -> ToolOutcome:
+    """It was not allowed to run: by a rule, by a person, or since nobody answered; each has its word (spec §5.4)."""
+    who = f" by {by}" if by else ""
+    how = {
+        "blocked": "was blocked and not run",
+        "denied": f"was denied{who} and not run",
+        "expired": "was not run: nobody approved it in time",
+    }[code]
+    return _failure(code, f"Tool {_name(tool)} {how}. {reason}".strip())
+
+
 def interrupted(tool: str, output: str = "", *, cleanup: str = "") -> ToolOutcome:
     """Its worker was lost and it may not run again. `output` is what it had published."""
     text = f"Tool {_name(tool)} was interrupted and may have partially run. Find out what it did before repeating it."

@@ -57,6 +57,18 @@ class Parked:
 
 
 @dataclass(frozen=True)
+class Allowed:
+    """Every hook let the call pass, with these arguments."""
+
+    arguments: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Reasked:
+    """The registry changed while the call waited before its intent."""
+
+
+@dataclass(frozen=True)
 class Moved:
     """The code ended one step and asks to be run for the next one."""
 
@@ -87,12 +99,19 @@ class Aborted:
     lost: Park | None = None
 
 
-Event = Ran | WorkerLost | WorkerStopped | Reconciled | Parked | Moved | Woke | Released | Aborted
+Event = Ran | WorkerLost | WorkerStopped | Reconciled | Allowed | Reasked | Parked | Moved | Woke | Released | Aborted
 
 
 @dataclass(frozen=True)
 class Execute:
     """Schedule the tool, after a pause when no worker had it."""
+
+    pause: float = 0.0
+
+
+@dataclass(frozen=True)
+class AskGates:
+    """Ask the hooks, all of them and from the first, after a pause when no worker had the tool."""
 
     pause: float = 0.0
 
@@ -155,7 +174,14 @@ class Unavailable:
 
 
 End = Interrupt | Abort | Settle | Unavailable
-Command = Execute | Reconcile | Hold | Rest | CleanUp | End
+Command = AskGates | Execute | Reconcile | Hold | Rest | CleanUp | End
+
+
+def resume(state: State) -> Command:
+    """What a run of the workflow begins with."""
+    if state.park is not None:
+        return Rest(state.park)
+    return AskGates() if state.phase == "call" else Execute()
 
 
 def advance(state: State, event: Event, call: ResolvedCall) -> Command:
@@ -170,13 +196,8 @@ def advance(state: State, event: Event, call: ResolvedCall) -> Command:
             return Settle(known) if known is not None else _settled_after(state, Interrupt(event.output), call)
         case Parked():
             return _parked(state, event.park)
-        case Moved():
-            state.checkpoint = event.checkpoint
-            return _new_intent(state, None)
-        case Woke():
-            resumes = state.park is not None and state.park.resume
-            state.park = None
-            return _again(state) if resumes else _new_intent(state, event.wake)
+        case Allowed() | Reasked() | Moved() | Woke():
+            return _went_on(state, event)
         case Released():
             return _again(state)
         case Aborted():
@@ -185,9 +206,32 @@ def advance(state: State, event: Event, call: ResolvedCall) -> Command:
             assert_never(event)
 
 
+def _went_on(state: State, event: Allowed | Reasked | Moved | Woke) -> Command:
+    match event:
+        case Allowed():
+            state.phase, state.arguments, state.not_here = "execute", event.arguments, 0
+            return Execute()
+        case Reasked():
+            state.park = None
+            return AskGates()
+        case Moved():
+            state.checkpoint = event.checkpoint
+            return _new_intent(state, None)
+        case Woke():
+            return _woke(state, event.wake)
+
+
+def _woke(state: State, wake: Wake) -> Command:
+    resumes = state.park is not None and state.park.resume
+    state.park = None
+    if state.phase == "call":
+        return AskGates()  # from the top: every hook is asked again
+    return _again(state) if resumes else _new_intent(state, wake)
+
+
 def _parked(state: State, park: Park) -> Command:
     state.park = park
-    if not park.resume:
+    if state.phase == "execute" and not park.resume:
         state.wake, state.checkpoint = None, park.checkpoint
     return Rest(park)
 
@@ -247,7 +291,7 @@ def _ran(state: State, outcome: ToolOutcome, call: ResolvedCall) -> Command:
         return Unavailable() if state.published is None else Interrupt(state.published)
     if state.published is not None:  # else nothing has run yet that another run could be told from
         _next_run(state)
-    return Execute(pause=NOT_HERE_PAUSE)
+    return AskGates(NOT_HERE_PAUSE) if state.phase == "call" else Execute(NOT_HERE_PAUSE)
 
 
 def _cut_off(state: State, call: ResolvedCall, output: str) -> Command:

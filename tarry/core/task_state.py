@@ -35,6 +35,7 @@ class Child(BaseModel):
 class State(BaseModel):
     """Where a task stands.
 
+    `phase` is `call` until its hooks have let it pass, with the `arguments` that count from then on.
     `run` is the number of the first run of the newest scheduling; `attempt` counts within it, and is the newest that
     announced itself. `intent` counts the first run and one for each wake; `first_run` is the number of its first run.
     `published` is what runs of this intent that were cut off had published, None while none was. `wake` and
@@ -42,6 +43,10 @@ class State(BaseModel):
     tasks it created, by key.
     """
 
+    phase: Literal["call", "execute"] = "execute"
+    arguments: dict[str, Any] | None = None
+    asked_under: str = Field(default="", description="fingerprint of the registry whose hooks were asked last")
+    reask: bool = Field(default=False, description="the registry has changed since")
     run: int = 1
     attempt: int = 1
     not_here: int = 0
@@ -87,7 +92,7 @@ class State(BaseModel):
     @property
     def has_parked(self) -> bool:
         """Whether it has outside work that may be live while none of its code runs (spec §4.8)."""
-        return self.park is not None or self.intent > 1
+        return self.phase == "execute" and (self.park is not None or self.intent > 1)
 
 
 class Carry(BaseModel):

@@ -161,7 +161,7 @@ class ParkedNote(Frozen):
     digest: str = Field(default="", description="of the arguments")
 
 
-TaskState = Literal["running", "sleeping", "waiting", "held", "over"]
+TaskState = Literal["running", "gated", "sleeping", "waiting", "held", "over"]
 
 
 class TaskView(Frozen):

@@ -1,0 +1,63 @@
+"""Payloads of the hooks of a call: a pass before its intent, and what they make of its result (spec §5).
+
+Pure.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import Field
+
+from signals.box import KeyState
+from tarry.core.messages import Frozen
+from tarry.core.protocol import ResolvedCall, ToolOutcome, digest
+from tarry.core.text import canonical_json
+from tarry.core.waiting import ParkRequest
+
+ASK_GATES = "tarry.ask-gates"
+TELL_RESULT = "tarry.tell-result"
+REASK = "tarry.reask"
+"""Plain signal: the registry has this fingerprint now; a call that waits before its intent is asked anew."""
+
+
+class PassInput(Frozen):
+    """What hooks are asked about, with all that the call holds. It stands in no history: a local activity gets it."""
+
+    task_id: str
+    conversation_id: str
+    caller: str
+    call: ResolvedCall
+    keys: dict[str, dict[str, KeyState]] = Field(default_factory=dict)
+    memos: dict[str, Any] = Field(default_factory=dict)
+
+
+class Pass(Frozen):
+    """What a pass of all hooks came to. `memos` are new ones; `fingerprint` is of the registry that was asked."""
+
+    decision: Literal["run", "block", "sleep", "error", "not_here"]
+    arguments: dict[str, Any] = Field(default_factory=dict)
+    reason: str = ""
+    code: Literal["blocked", "denied", "expired", "invalid_arguments", "invalid_park", ""] = ""
+    by: str = ""
+    park: ParkRequest | None = None
+    memos: dict[str, Any] = Field(default_factory=dict)
+    fingerprint: str = ""
+
+
+class ResultInput(Frozen):
+    """A result for the hooks to hear of."""
+
+    asked: PassInput
+    outcome: ToolOutcome
+
+
+class Told(Frozen):
+    """The result after the hooks."""
+
+    outcome: ToolOutcome
+
+
+def arguments_digest(tool: str, arguments: dict[str, Any]) -> str:
+    """What an approval binds to: the tool and its arguments in canonical form (spec §5.2)."""
+    return digest(canonical_json([tool, arguments]))
