@@ -60,7 +60,13 @@ class Fleet:
         conversation = generation.partition("~")[0]
         await self._on.client.start_workflow(
             TOOL_CALL,
-            ToolCallInput(conversation_id=conversation, generation_id=generation, call=call, settings=RunSettings()),
+            ToolCallInput(
+                conversation_id=conversation,
+                generation_id=generation,
+                call=call,
+                settings=RunSettings(),
+                takes_signals=True,
+            ),
             id=id,
             task_queue=TASK_QUEUE,
             search_attributes=TypedSearchAttributes(

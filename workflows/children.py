@@ -99,6 +99,7 @@ class Children:
             call=call,
             settings=self._settings,
             nested=True,
+            takes_signals=True,
         )
         return await workflow.start_child_workflow(TOOL_CALL, nested, result_type=outcome, **config)
 

@@ -44,7 +44,7 @@ from tarry.core.waiting import (
     TaskState,
     TaskView,
 )
-from workflows import patches, watching
+from workflows import watching
 from workflows.children import MAX_ID, child_id, fingerprint
 from workflows.loop import Loop
 from workflows.port import MAX_UPDATES
@@ -54,6 +54,8 @@ MAX_CHILDREN = 256
 
 class Durable(Loop):
     """A task with its doors; a workflow derives from it."""
+
+    _takes_signals = True
 
     @abstractmethod
     def _view(self) -> TaskView: ...
@@ -171,7 +173,7 @@ class Durable(Loop):
             watching.take_watcher(self._state, args)
         elif name == ENDED:
             watching.take_end(self._state, args)
-        elif workflow.patched(patches.DELIVERIES):
+        elif self._takes_signals:
             self._port.receive(name, args)
 
     def _take_reask(self, args: Sequence[RawValue]) -> None:

@@ -97,6 +97,7 @@ class Round:
                 generation_id=workflow.info().workflow_id,
                 call=call,
                 settings=self._input.settings,
+                takes_signals=True,
             ),
             result_type=ToolOutcome,
             **options.child(task_id, self._input.conversation_id, arguments, options.summary(call), call.tool),

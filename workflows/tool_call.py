@@ -43,6 +43,8 @@ class ToolCall(Durable):
     def __init__(self, input: ToolCallInput) -> None:
         super().__init__(input.carry, input.call, input.settings)
         self._input = input
+        # A marker in its input in place of a patch in its history: what was begun before ignored such signals.
+        self._takes_signals = input.takes_signals
         self._gating = Gating(input.call, input.conversation_id, input.generation_id, self._state, self._box)
         if input.carry is None and input.call.gated:
             self._state.phase = "call"

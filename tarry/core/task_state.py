@@ -130,3 +130,4 @@ class ToolCallInput(Frozen):
     settings: RunSettings
     carry: Carry | None = None
     nested: bool = Field(default=False, description="its caller is a task, which reads structured output")
+    takes_signals: bool = Field(default=False, description="False: begun before calls could be delivered to")

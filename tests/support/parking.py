@@ -213,7 +213,9 @@ async def start_call(
     conversation, generation = id.partition("~")[0], id.rpartition("/")[0]
     await client.start_workflow(
         TOOL_CALL,
-        ToolCallInput(conversation_id=conversation, generation_id=generation, call=call, settings=settings),
+        ToolCallInput(
+            conversation_id=conversation, generation_id=generation, call=call, settings=settings, takes_signals=True
+        ),
         id=id,
         task_queue=queue,
         search_attributes=_attributes(conversation, used.name),

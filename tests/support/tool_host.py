@@ -55,6 +55,7 @@ class Host:
             generation_id="conv-1~n/g1",
             call=resolved(used, **call),
             settings=RunSettings(heartbeat_timeout=1.0),
+            takes_signals=True,
         )
         return await self.client.start_workflow(
             TOOL_CALL, input, id=f"call-{uuid.uuid4().hex[:8]}", task_queue=self.queue, result_type=ToolOutcome
