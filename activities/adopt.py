@@ -8,7 +8,8 @@ from temporalio import activity
 from temporalio.client import Client, WorkflowFailureError
 
 from activities.heartbeat import Heartbeat
-from tarry.core.protocol import ADOPT, DIGEST_MEMO, Adopted, AdoptInput, Progress
+from tarry.core.keeping import ADOPT, DIGEST_MEMO, Adopted, AdoptInput
+from tarry.core.protocol import Progress
 
 
 class AdoptActivities:

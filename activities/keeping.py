@@ -10,21 +10,20 @@ from temporalio import activity
 from temporalio.client import Client, WorkflowFailureError, WorkflowHandle
 from temporalio.service import RPCError
 
-from tarry.core.protocol import (
+from tarry.core.keeping import (
     ARCHIVE,
     FIND_SUBMISSION,
     SALVAGE,
     SEAL,
-    VIEW,
     Archived,
     ArchiveInput,
     FindSubmissionInput,
     FoundSubmission,
-    GenerationView,
     Salvaged,
     SalvageInput,
     SealInput,
 )
+from tarry.core.protocol import VIEW, GenerationView
 from tarry.core.transcript import Page, PageRef
 from tarry.entries import EntryReader
 from tarry.store import BlobStore

@@ -11,7 +11,8 @@ from tarry import attributes
 from tarry.client.signals import deliver
 from tarry.connect import sending_inline
 from tarry.core.commits import SEND, SendInput, SendSignal, StartTask
-from tarry.core.protocol import DIGEST_MEMO, DURABLE_TASK
+from tarry.core.keeping import DIGEST_MEMO
+from tarry.core.protocol import DURABLE_TASK
 
 
 class SendActivities:

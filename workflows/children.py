@@ -15,17 +15,8 @@ from temporalio import workflow
 from temporalio.exceptions import ActivityError, ChildWorkflowError, FailureError, WorkflowAlreadyStartedError
 from temporalio.workflow import ChildWorkflowHandle
 
-from tarry.core.protocol import (
-    ADOPT,
-    DURABLE_TASK,
-    TOOL_CALL,
-    Adopted,
-    AdoptInput,
-    ResolvedCall,
-    RunSettings,
-    ToolOutcome,
-    digest,
-)
+from tarry.core.keeping import ADOPT, Adopted, AdoptInput
+from tarry.core.protocol import DURABLE_TASK, TOOL_CALL, ResolvedCall, RunSettings, ToolOutcome, digest
 from tarry.core.task_state import Child, State, TaskInput, TaskOutcome, ToolCallInput
 from tarry.core.text import canonical_json
 from tarry.core.waiting import CreateChild

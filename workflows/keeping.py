@@ -7,7 +7,7 @@ from temporalio.exceptions import ActivityError
 
 from tarry.core.conversation import ConversationState
 from tarry.core.inbox import Inbox, Record, unpack
-from tarry.core.protocol import (
+from tarry.core.keeping import (
     ARCHIVE,
     FIND_SUBMISSION,
     SEAL,
@@ -16,8 +16,8 @@ from tarry.core.protocol import (
     FindSubmissionInput,
     FoundSubmission,
     SealInput,
-    digest,
 )
+from tarry.core.protocol import digest
 from tarry.core.transcript import PageRef, Transcript
 from workflows import options
 from workflows.supervise import StopSwitch

@@ -19,16 +19,9 @@ from temporalio.exceptions import (
 )
 
 from tarry.core import results
+from tarry.core.keeping import ADOPT, Adopted, AdoptInput
 from tarry.core.messages import ToolMessage
-from tarry.core.protocol import (
-    ADOPT,
-    TOOL_CALL,
-    Adopted,
-    AdoptInput,
-    ResolvedCall,
-    ToolOutcome,
-    digest,
-)
+from tarry.core.protocol import TOOL_CALL, ResolvedCall, ToolOutcome, digest
 from tarry.core.run import GenerationInput
 from tarry.core.task_state import ToolCallInput
 from tarry.core.text import canonical_json

@@ -7,17 +7,8 @@ from temporalio import workflow
 from temporalio.exceptions import ActivityError, ChildWorkflowError, WorkflowAlreadyStartedError
 
 from tarry.core.conversation import ConversationState, OpenRun
-from tarry.core.protocol import (
-    ADOPT,
-    GENERATION,
-    SALVAGE,
-    Adopted,
-    AdoptInput,
-    RunResult,
-    Salvaged,
-    SalvageInput,
-    digest,
-)
+from tarry.core.keeping import ADOPT, SALVAGE, Adopted, AdoptInput, Salvaged, SalvageInput
+from tarry.core.protocol import GENERATION, RunResult, digest
 from tarry.core.run import GenerationInput
 from tarry.core.text import canonical_json
 from workflows import options

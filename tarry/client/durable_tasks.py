@@ -13,7 +13,8 @@ from temporalio.service import RPCError, RPCStatusCode
 from tarry import attributes
 from tarry.client.errors import NoSuchTask, RequestConflict, reaching_server
 from tarry.connect import sending_inline
-from tarry.core.protocol import DIGEST_MEMO, DURABLE_TASK, digest
+from tarry.core.keeping import DIGEST_MEMO
+from tarry.core.protocol import DURABLE_TASK, digest
 from tarry.core.task_state import TaskInput, TaskOutcome
 from tarry.core.text import canonical_json
 from tarry.settings import Settings

@@ -23,11 +23,6 @@ DURABLE_TASK = "tarry.durable-task"
 MODEL_REQUEST = "tarry.model-request"
 TOOL_RUN = "tarry.tool-run"
 RECONCILE = "tarry.reconcile"
-SEAL = "tarry.seal"
-ARCHIVE = "tarry.archive"
-FIND_SUBMISSION = "tarry.find-submission"
-ADOPT = "tarry.adopt"
-SALVAGE = "tarry.salvage"
 
 SUBMIT = "tarry.submit"
 ABORT = "tarry.abort"
@@ -51,9 +46,6 @@ NOT_HELD = "tarry.not-held"
 WORKER_SHUTDOWN = "WorkerShutdown"
 GIVEN_BACK = "tarry.given-back"
 RETRY_TOOL = "tarry.retry-tool"
-
-DIGEST_MEMO = "tarry.digest"
-"""The memo by which a parent recognises a child with the same arguments (spec §1.7)."""
 
 SLICE_BYTES = 1024 * 1024
 """The largest slice of entries a query answers with."""
@@ -334,67 +326,3 @@ class AnnounceInput(Frozen):
 
     run: int
     attempt: int
-
-
-class SealInput(Frozen):
-    """Write the entries of `workflow_id` from `first` up to `upto` into a page."""
-
-    workflow_id: str
-    first: Position
-    upto: Position
-
-
-class AdoptInput(Frozen):
-    """Take over the child `workflow_id` that an earlier timeline started with the arguments of `digest`."""
-
-    workflow_id: str
-    digest: str
-
-
-class Adopted(Frozen):
-    """The child's end. `matches`: its arguments were equal; `result`: what it returned, None when it left nothing."""
-
-    matches: bool
-    result: Any = None
-
-
-class SalvageInput(Frozen):
-    """Fetch what a run without a result still holds, from `start` on."""
-
-    generation_id: str
-    start: Position
-
-
-class Salvaged(Frozen):
-    """What could be kept of a lost run."""
-
-    pages: tuple[PageRef, ...] = ()
-    entries: tuple[Entry, ...] = ()
-    usage: Usage = Usage()
-
-
-class ArchiveInput(Frozen):
-    """Add settled submissions' records to the archive behind `ref`, or begin one."""
-
-    ref: str
-    records: dict[str, str]
-
-
-class Archived(Frozen):
-    """The new archive; whether it `extends` the one given, or begins another since that one is full."""
-
-    ref: str
-    extends: bool
-
-
-class FindSubmissionInput(Frozen):
-    """Look for the packed record filed under `key`, the archives newest first."""
-
-    refs: tuple[str, ...]
-    key: str
-
-
-class FoundSubmission(Frozen):
-    """The packed record, None when no archive holds it."""
-
-    record: str | None

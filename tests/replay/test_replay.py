@@ -13,7 +13,7 @@ from temporalio.api.history.v1 import HistoryEvent
 from temporalio.client import WorkflowHistory
 from temporalio.workflow import NondeterminismError
 
-from tarry.core import protocol
+from tarry.core import keeping, protocol
 from tests.replay import kept
 from tests.replay.changed import Guarded, Unguarded
 from tests.replay.scenarios import SCENARIOS
@@ -21,8 +21,8 @@ from tests.replay.scenarios import SCENARIOS
 ROOT = Path(__file__).parents[2]
 
 ACTIVITIES = {
-    *(protocol.MODEL_REQUEST, protocol.TOOL_RUN, protocol.RECONCILE, protocol.SEAL),
-    *(protocol.ARCHIVE, protocol.ADOPT, protocol.SALVAGE),
+    *(protocol.MODEL_REQUEST, protocol.TOOL_RUN, protocol.RECONCILE, keeping.SEAL),
+    *(keeping.ARCHIVE, keeping.ADOPT, keeping.SALVAGE),
 }
 UPDATES = {protocol.SUBMIT, protocol.ABORT, protocol.RETRY, protocol.MEMO, protocol.ANNOUNCE}
 EVENTS = {
