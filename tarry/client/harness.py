@@ -24,8 +24,9 @@ from tarry.client import signals, tasks
 from tarry.client.conversation import UPDATE_TIMEOUT, Conversation
 from tarry.client.durable_tasks import DurableTaskHandle, start_task
 from tarry.client.errors import NoSuchConversation, NotHeld, reaching_server, translate
+from tarry.client.lists import literal
 from tarry.client.waking import WakeCheck, WakePlan
-from tarry.client.work import WorkItem, literal, work_item
+from tarry.client.work import WorkItem, work_item
 from tarry.connect import connect
 from tarry.core.protocol import CONVERSATION, RETRY
 from tarry.core.waiting import SignalResult, TaskView

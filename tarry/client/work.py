@@ -65,8 +65,3 @@ async def parked_note(execution: WorkflowExecution) -> ParkedNote | None:
         return None
     note: ParkedNote | None = await execution.memo_value(PARKED_MEMO, default=None, type_hint=ParkedNote)
     return note
-
-
-def literal(text: str) -> str:
-    """A text in a query of Temporal's lists."""
-    return "'" + text.replace("'", "''") + "'"

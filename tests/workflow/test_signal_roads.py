@@ -8,6 +8,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import AsyncIterator, Sequence
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -24,6 +25,8 @@ from tarry.connect import data_converter
 from tarry.core.protocol import TOOL_CALL
 from tarry.core.waiting import CROWDED, DELIVER, RECEIPTS
 from tarry.embedded import EmbeddedServer
+from tarry.processes import environment_of
+from tests.support.command import Command
 from tests.support.waiting import eventually
 
 AT = datetime(2030, 1, 1, tzinfo=UTC)
@@ -123,6 +126,17 @@ async def test_task_whose_workflow_task_fails_keeps_the_value(task: WorkflowHand
     # The server holds them back while a task is under way.
     await eventually(stored, lambda names: names == ["app.x", "app.x"])
     assert (first, again) == (("accepted", ""), ("accepted", ""))
+
+
+async def test_task_whose_workflow_task_fails_is_explained_by_that(
+    task: WorkflowHandle[Any, Any], client: Client, server: EmbeddedServer, tmp_path: Path
+) -> None:
+    await sent(task, "broken", client)
+
+    done = await Command(tmp_path, environment_of(server.address)).run("explain", task.id, "--json")
+
+    assert (done.code, done.err, len(done.json["pending"])) == (0, "", 1)
+    assert done.json["pending"][0].startswith("its next step fails, and was tried ")
 
 
 async def test_task_that_ended_over_an_update_is_asked_for_its_receipt(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import uuid
 from collections.abc import AsyncIterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from pathlib import Path
@@ -20,7 +20,8 @@ from tarry.attributes import DEADLINE, STATE
 from tarry.client import WakeCheck, WakePlan
 from tarry.core.protocol import CONVERSATION, GENERATION, TOOL_CALL
 from tarry.embedded import EmbeddedServer
-from tests.support.stage import Stage, idle_stage
+from tarry.testing import ScriptedModel, call, say
+from tests.support.stage import Stage, idle_stage, stage
 from tests.support.waiting import eventually
 from tests.support.waiting_app import CI_RESULT, app
 
@@ -208,6 +209,35 @@ async def test_one_check_sees_what_began_since_its_last_look(idle: Stage) -> Non
     with_a_run = await check.look()
 
     assert (again, with_calls, with_a_run) == (IDLE, IDLE, RUNNING)
+
+
+async def test_run_whose_call_has_ended_while_another_run_has_two_asks_the_model_itself(
+    server: EmbeddedServer, tmp_path: Path
+) -> None:
+    slow = ScriptedModel.for_each_input(
+        [call("wait_for", key="done", seconds=None), say("a long answer", chunks=13, delay=0.3)]
+    )
+    async with stage(server, replace(app, model=slow), tmp_path) as on:
+        lists = Lists(on.client, on.settings.task_queue)
+        check = WakeCheck(lists.client, lists.queue)
+        task_id = await parked(on, "any")
+        # In number it makes up for the call that ends.
+        await lists.add(TOOL_CALL, "sleeping")
+        await lists.shows(IDLE, check)
+
+        await on.harness.signal(task_id, CI_RESULT.name, "done", {"status": "passed"})
+
+        await _ended(on, task_id)
+        await lists.shows(RUNNING, check)
+        await lists.shows(IDLE, check)
+
+
+async def _ended(on: Stage, task_id: str) -> None:
+    async def is_over() -> bool:
+        query = f'WorkflowId = "{task_id}" AND ExecutionStatus = "Completed"'
+        return (await on.client.count_workflows(query)).count == 1
+
+    await eventually(is_over)
 
 
 @pytest.mark.parametrize("spread", [timedelta(minutes=1), timedelta(microseconds=100)])

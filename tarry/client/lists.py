@@ -1,0 +1,49 @@
+"""Temporal's lists of one task queue: counts and executions, which no worker needs to be up for."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from datetime import datetime
+
+from temporalio.api.workflow.v1 import WorkflowExecutionInfo
+from temporalio.api.workflowservice.v1 import ListWorkflowExecutionsRequest
+from temporalio.client import Client
+
+_PAGE = 1_000
+_IS_OPEN = 'ExecutionStatus = "Running"'
+
+
+def literal(value: str | datetime) -> str:
+    """A text or an aware time in a query."""
+    text = value.isoformat() if isinstance(value, datetime) else value
+    return "'" + text.replace("'", "''") + "'"
+
+
+class QueueLists:
+    """The workflows whose tasks go to one queue. They are some milliseconds behind."""
+
+    def __init__(self, client: Client, task_queue: str) -> None:
+        self._client = client
+        self._ours = f"TaskQueue = {literal(task_queue)}"
+
+    async def count_open(self, query: str) -> int:
+        """How many that are open fit `query`."""
+        return (await self._client.count_workflows(f"{self._ours} AND {_IS_OPEN} AND {query}")).count
+
+    def open(self, query: str) -> AsyncIterator[WorkflowExecutionInfo]:
+        """Those that are open and fit `query`."""
+        return self.all(f"{_IS_OPEN} AND {query}")
+
+    async def all(self, query: str) -> AsyncIterator[WorkflowExecutionInfo]:
+        """Those that fit `query`, also when they are over."""
+        request = ListWorkflowExecutionsRequest(
+            namespace=self._client.namespace, page_size=_PAGE, query=f"{self._ours} AND {query}"
+        )
+        while True:
+            # Raw, since the SDK's own objects take as long again to make.
+            page = await self._client.workflow_service.list_workflow_executions(request, retry=True)
+            for execution in page.executions:
+                yield execution
+            if not page.next_page_token:
+                return
+            request.next_page_token = page.next_page_token
