@@ -50,6 +50,9 @@ DYNAMIC_CONFIG = (
     # With the default of four partitions a task may wait in one that nobody polls.
     "matching.numTaskqueueReadPartitions=1",
     "matching.numTaskqueueWritePartitions=1",
+    # A workflow task during which more signals come is failed, whatever it did: a flood of 100, the default, in the
+    # time that one takes would let none of them end.
+    "history.maximumBufferedEventsBatch=2000",
 )
 # Half the cost of a write; a killed process loses nothing, a power cut may lose the last writes.
 SQLITE_PRAGMAS = ("journal_mode=wal", "synchronous=normal")
