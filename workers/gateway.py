@@ -23,6 +23,7 @@ from temporalio.client import Client
 
 from tarry.app import App
 from tarry.connect import ConnectError, connect
+from tarry.loading import LoadError, load_app
 from tarry.settings import Settings, SettingsError, load_settings
 from tarry.store import StoreError
 from tarry.webhooks import WebhookError
@@ -30,7 +31,6 @@ from tarry.webhooks.callbacks import required_secrets
 from tarry.webhooks.sources import sources_by_name
 from workers.gateway_app import Door, Gateway
 from workers.gateway_sending import Road
-from workers.load import LoadError, load_app
 
 DRAIN_PATIENCE = 5
 """Seconds in which requests, and then deliveries behind their answers, may finish."""

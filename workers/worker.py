@@ -34,9 +34,9 @@ from tarry import serving
 from tarry.app import App
 from tarry.connect import ConnectError, check_search_attributes, connect
 from tarry.entries import EntryCache, EntryReader
+from tarry.loading import LoadError, load_app
 from tarry.settings import Settings, SettingsError, load_settings
 from tarry.store import BlobStore, StoreError
-from workers.load import LoadError, load_app
 from workflows.conversation import Conversation
 from workflows.expectation import Expectation
 from workflows.generation import Generation
