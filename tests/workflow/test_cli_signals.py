@@ -87,7 +87,8 @@ def run(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> R
         for name, value in at.environment.items():
             monkeypatch.setenv(name, value)
         code = cli.run(arguments)
-        return Done(code, *capfd.readouterr())
+        out, err = capfd.readouterr()
+        return Done(code, out, err)
 
     return run
 

@@ -50,7 +50,8 @@ async def running(on: Stage) -> tuple[str, Submission]:
 
 
 async def _called(on: Stage, text: str, state: str) -> tuple[str, Submission]:
-    conversation = on.harness.conversation(f"c{uuid.uuid4().hex[:8]}")
+    # A quote, since ids stand in queries and patterns.
+    conversation = on.harness.conversation(f"it's-{uuid.uuid4().hex[:8]}")
     submission = await conversation.submit(text)
 
     async def calls() -> list[str]:

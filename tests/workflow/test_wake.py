@@ -87,10 +87,9 @@ async def test_input_with_no_worker_needs_one(idle: Stage) -> None:
 
 async def test_workers_must_be_back_at_the_earliest_deadline(idle: Stage) -> None:
     async with idle.worker():
-        for seconds in (7_200, 3_600, 90 * 86_400):
-            task_id = await parked(idle, f"done {seconds}")
-            if seconds == 3_600:
-                due = (await idle.harness.task(task_id)).until
+        await parked(idle, "done 7200")
+        due = (await idle.harness.task(await parked(idle, "done 3600"))).until
+        await parked(idle, f"done {90 * 86_400}")
         await becomes(idle, WakePlan(active=False, at=due))
 
     assert await idle.harness.wake() == WakePlan(active=False, at=due)
