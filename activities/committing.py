@@ -16,7 +16,7 @@ from tarry.client import Harness, NoSuchConversation, ServerUnavailable
 from tarry.client.errors import reaching_server, translate
 from tarry.connect import sending_inline
 from tarry.core.commits import COMMIT, CommitInput, SendSignal, StartTask
-from tarry.core.protocol import DUPLICATE, SubmissionView, SubmitInput, digest
+from tarry.core.protocol import DUPLICATE, SubmissionView, SubmitInput, WhenBusy, digest
 from tarry.core.task_state import TaskInput
 from tarry.core.text import canonical_json, clean_text
 
@@ -103,9 +103,11 @@ class Committer:
             raise
         return True
 
-    async def submit(self, conversation_id: str, content: str, request_id: str) -> SubmissionView:
+    async def submit(self, conversation_id: str, content: str, request_id: str, when_busy: WhenBusy) -> SubmissionView:
         """Submit an input to a conversation; raises as `Conversation.submit`."""
-        submission = await self._harness.conversation(conversation_id).submit(content, request_id=request_id)
+        submission = await self._harness.conversation(conversation_id).submit(
+            content, request_id=request_id, when_busy=when_busy
+        )
         return submission.view or await submission.status()
 
 

@@ -42,9 +42,10 @@ class ModelActivities:
 
     def __init__(self, app: App, reader: EntryReader) -> None:
         self._app = app
-        self._tools = app.registry.tools
-        self._specs = app.registry.specs()
-        self._gated, self._heard = app.registry.gated, app.registry.heard
+        self._registry = app.registry
+        self._tools = self._registry.tools
+        self._specs = self._registry.specs()
+        self._gated, self._heard = self._registry.gated, self._registry.heard
         self._reader = reader
 
     @activity.defn(name=MODEL_REQUEST)
@@ -90,6 +91,8 @@ class ModelActivities:
             calls=resolve_calls(message, self._tools, self._gated, self._heard),
             usage=response.usage,
             model=self._app.model.name,
+            after_tools=self._registry.after_tools,
+            on_yield=self._registry.on_yield,
         )
 
     def _failure(self, error: ModelError, streamed: str) -> ModelFailure:

@@ -37,6 +37,7 @@ from tarry.core.protocol import (
     MemoInput,
     SubmissionView,
     ToolRunInput,
+    WhenBusy,
     digest,
 )
 from tarry.core.results import Diagnostic, plain_json
@@ -239,13 +240,17 @@ class RunApi(ToolApi):
         self._check_open()
         return webhooks.callback_url(self._settings, self.task_id, key, expires=expires)
 
-    async def submit(self, conversation_id: str, content: str, *, request_id: str) -> SubmissionView:
+    async def submit(
+        self, conversation_id: str, content: str, *, request_id: str, when_busy: WhenBusy = "follow_up"
+    ) -> SubmissionView:
         """Submit an input to a conversation."""
-        return await asyncio.wrap_future(self._submit(conversation_id, content, request_id))
+        return await asyncio.wrap_future(self._submit(conversation_id, content, request_id, when_busy))
 
-    def submit_sync(self, conversation_id: str, content: str, *, request_id: str) -> SubmissionView:
+    def submit_sync(
+        self, conversation_id: str, content: str, *, request_id: str, when_busy: WhenBusy = "follow_up"
+    ) -> SubmissionView:
         """`submit` for a sync tool: blocks its thread."""
-        return self._submit(conversation_id, content, request_id).result()
+        return self._submit(conversation_id, content, request_id, when_busy).result()
 
     async def commit(
         self,
@@ -303,8 +308,10 @@ class RunApi(ToolApi):
         expecting = partial(webhooks.expect, self._client, source, match, self.task_id, key, task_queue=self._queue)
         return self._at_home(lambda: asyncio.create_task(expecting()))
 
-    def _submit(self, conversation_id: str, content: str, request_id: str) -> Future[SubmissionView]:
-        submitting = partial(self._committer.submit, conversation_id, content, request_id)
+    def _submit(
+        self, conversation_id: str, content: str, request_id: str, when_busy: WhenBusy
+    ) -> Future[SubmissionView]:
+        submitting = partial(self._committer.submit, conversation_id, content, request_id, when_busy)
         return self._at_home(lambda: asyncio.create_task(submitting()))
 
     def _commit(self, commit: CommitInput) -> Future[bool]:

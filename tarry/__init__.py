@@ -20,18 +20,21 @@ from tarry.client import (
     TarryError,
     WorkItem,
 )
+from tarry.core.settled import SUBMISSION_SETTLED, Settled
 from tarry.core.waiting import SignalResult
-from tarry.hooks import Block, CallResult, HookApi, HookCall, Hooks, Replace
+from tarry.hooks import Block, CallResult, Continue, HookApi, HookCall, Hooks, HookTask, Replace, Turn
 from tarry.tasks import DurableTask, Go, Outcome
 from tarry.tools import RetryTool, Tool, ToolResult, tool
 from tarry.webhooks import MatchTaken, WebhookError
 
 __all__ = [
+    "SUBMISSION_SETTLED",
     "App",
     "Ask",
     "Block",
     "CallResult",
     "ChildTask",
+    "Continue",
     "Conversation",
     "ConversationBusy",
     "DurableTask",
@@ -42,6 +45,7 @@ __all__ = [
     "Harness",
     "HookApi",
     "HookCall",
+    "HookTask",
     "Hooks",
     "InboxFull",
     "InputTooLarge",
@@ -59,6 +63,7 @@ __all__ = [
     "RetryTool",
     "Send",
     "ServerUnavailable",
+    "Settled",
     "Signal",
     "SignalKey",
     "SignalResult",
@@ -72,6 +77,7 @@ __all__ = [
     "Tool",
     "ToolApi",
     "ToolResult",
+    "Turn",
     "Unreadable",
     "Wait",
     "Wake",

@@ -9,7 +9,7 @@ from typing import Any, Generic, Literal, Protocol, TypeVar
 
 from signals.parking import Wake
 from signals.tokens import Signal, SignalKey
-from tarry.core.protocol import SubmissionView
+from tarry.core.protocol import SubmissionView, WhenBusy
 from tarry.core.waiting import SignalResult
 from tarry.tasks import DurableTask, Outcome
 
@@ -283,7 +283,9 @@ class ToolApi(Protocol):
         """
         ...
 
-    async def submit(self, conversation_id: str, content: str, *, request_id: str) -> SubmissionView:
+    async def submit(
+        self, conversation_id: str, content: str, *, request_id: str, when_busy: WhenBusy = "follow_up"
+    ) -> SubmissionView:
         """Submit an input to a conversation, this one or another, durably; the same request id again changes nothing.
 
         Raises:
@@ -294,7 +296,9 @@ class ToolApi(Protocol):
         """
         ...
 
-    def submit_sync(self, conversation_id: str, content: str, *, request_id: str) -> SubmissionView:
+    def submit_sync(
+        self, conversation_id: str, content: str, *, request_id: str, when_busy: WhenBusy = "follow_up"
+    ) -> SubmissionView:
         """`submit` for a sync tool."""
         ...
 

@@ -10,6 +10,7 @@ from signals.tokens import Signal
 from tarry.core.messages import ToolSpec
 from tarry.core.protocol import digest
 from tarry.core.resolve import HookKind
+from tarry.core.settled import SUBMISSION_SETTLED
 from tarry.core.text import canonical_json
 from tarry.hooks import Hooks
 from tarry.models import Model
@@ -75,8 +76,9 @@ class Registry:
 
     @property
     def signals(self) -> dict[str, Signal[Any]]:
-        """The signals that can be delivered to tasks of this application, by name."""
-        return {signal.name: signal for extension in self._extensions.values() for signal in extension.signals}
+        """The signals that can be delivered to tasks of this application, by name; the built-in one is among them."""
+        declared = {signal.name: signal for extension in self._extensions.values() for signal in extension.signals}
+        return {SUBMISSION_SETTLED.name: SUBMISSION_SETTLED, **declared}
 
     @property
     def tasks(self) -> dict[str, DurableTask[Any, Any]]:
@@ -97,6 +99,16 @@ class Registry:
     def heard(self) -> HookKind:
         """Which hooks hear of a result."""
         return _kind(hooks for _, hooks in self.hooks if hooks.after_tool is not None)
+
+    @property
+    def after_tools(self) -> HookKind:
+        """Which hooks are told of a round."""
+        return _kind(hooks for _, hooks in self.hooks if hooks.after_tools is not None)
+
+    @property
+    def on_yield(self) -> HookKind:
+        """Which hooks are asked whether an answer stands."""
+        return _kind(hooks for _, hooks in self.hooks if hooks.on_yield is not None)
 
     @property
     def fingerprint(self) -> str:

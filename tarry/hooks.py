@@ -1,4 +1,4 @@
-"""Hooks of an extension: what it may say before a tool runs, and of every result (spec §5).
+"""Hooks of an extension: what it may say before a tool runs, of every result, and of a run (spec §5, §6.5).
 
 A hook answers; the call makes the answer durable. Hooks may be asked again at any time, so what one does outside is
 keyed by the call and its arguments, `HookCall.task_id` and `HookCall.digest`, or remembered in a memo.
@@ -6,7 +6,7 @@ keyed by the call and its arguments, `HookCall.task_id` and `HookCall.digest`, o
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal, Protocol, TypeVar
@@ -14,9 +14,13 @@ from typing import Any, Literal, Protocol, TypeVar
 from signals.parking import Sleep
 from signals.tokens import Signal
 from tarry.api import Expired, Received
+from tarry.core.run_hooks import RoundResult
+from tarry.tasks import DurableTask
 from tarry.tools import ToolResult
 
 T = TypeVar("T")
+
+BlockCode = Literal["blocked", "denied", "expired"]
 
 
 @dataclass(frozen=True)
@@ -43,7 +47,7 @@ class Block:
     """
 
     reason: str
-    code: Literal["blocked", "denied", "expired"] = "blocked"
+    code: BlockCode = "blocked"
     by: str = ""
 
 
@@ -71,10 +75,22 @@ class HookApi(Protocol):
         """The server's time, aware."""
         ...
 
+    def diagnostic(self, message: str, *, severity: Literal["info", "warn", "error"] = "info", code: str = "") -> None:
+        """Add a remark to the result of the call, for the record and for the model: who allowed it, say.
+
+        Of passes before the call runs those of the last one count.
+        """
+        ...
+
     async def memo(self, key: str, value: Any) -> Any:
         """Remember `value` under `key` for this call unless the key holds one; return what it holds.
 
-        First writer wins, and hooks share keys with the tool. Durable when the pass of the hooks is.
+        First writer wins, and hooks share keys with the tool. Durable when the pass of the hooks is; after the call
+        has its result, memos can be read and are not kept.
+
+        Raises:
+            TaskFull: the memos would exceed their quota.
+            ValueError: the key names nothing, or the value is no JSON data.
         """
         ...
 
@@ -83,7 +99,11 @@ class HookApi(Protocol):
         ...
 
     async def read_signal(self, token: Signal[T], key: str) -> Received[T] | Expired | None:
-        """What a key of the call holds, whatever woke it."""
+        """What a key of the call holds, whatever woke it.
+
+        Raises:
+            Unreadable: the value was stored under another declaration and does not fit this one.
+        """
         ...
 
     def read_signal_sync(self, token: Signal[T], key: str) -> Received[T] | Expired | None:
@@ -97,6 +117,37 @@ AfterTool = Callable[[HookCall, CallResult, HookApi], Awaitable[ToolResult | Non
 
 
 @dataclass(frozen=True)
+class HookTask:
+    """A durable task that a run waits for, as its child."""
+
+    task: DurableTask[Any, Any]
+    input: Any
+
+
+@dataclass(frozen=True)
+class Continue:
+    """Send the agent back to work with this input, as if a person had said it. A person's own input wins over it."""
+
+    input: str
+
+
+@dataclass(frozen=True)
+class Turn:
+    """A turn of a run. `text` is what the model said, `results` those of its calls, in order."""
+
+    conversation_id: str
+    generation_id: str
+    turn: int
+    text: str
+    results: tuple[RoundResult, ...] = ()
+
+
+AfterTools = Callable[[Turn], Awaitable[Sequence[HookTask] | None] | Sequence[HookTask] | None]
+Yielding = Continue | Sequence[HookTask] | None
+OnYield = Callable[[Turn], Awaitable[Yielding] | Yielding]
+
+
+@dataclass(frozen=True)
 class Hooks:
     """The hooks of an extension.
 
@@ -105,9 +156,15 @@ class Hooks:
             `Sleep` ends the chain. After each wake all are asked again, from the first. One that raises, or that does
             not answer in time, blocks.
         after_tool: told of every result of a call, blocked and aborted ones included; may return another one.
+        after_tools: told of every round of tools; the tasks it returns are awaited before the next request. One that
+            completes with `{"terminate": True}` ends the run, with the response that made the calls as its answer.
+        on_yield: told of an answer before it stands. A `Continue`, or the first of its tasks that completes with
+            `{"continue": text}`, sends the agent back to work.
         io: the hooks do IO. Without it they have 4 seconds together, with it 60, at six events a pass.
     """
 
     before_tool: BeforeTool | None = None
     after_tool: AfterTool | None = None
+    after_tools: AfterTools | None = None
+    on_yield: OnYield | None = None
     io: bool = False

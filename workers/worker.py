@@ -26,6 +26,7 @@ from activities.expectation import ExpectationActivities
 from activities.gates import GateActivities
 from activities.keeping import KeepingActivities
 from activities.model import ModelActivities
+from activities.run_hooks import RunHookActivities
 from activities.sending import SendActivities
 from activities.tasks import TaskActivities
 from activities.tools import ToolActivities
@@ -87,6 +88,7 @@ def build_worker(client: Client, app: App, settings: Settings) -> Worker:
             tasks.clean_up,
             gates.ask,
             gates.tell,
+            RunHookActivities(app.registry).ask,
             waiting.judge,
             waiting.referee,
             keeping.seal,

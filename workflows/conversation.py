@@ -18,6 +18,7 @@ from tarry import attributes
 from tarry.core.commits import COMMIT, CommitInput, Committed
 from tarry.core.conversation import ConversationInput, ConversationState, OpenRun
 from tarry.core.inbox import Busy, Conflict, Full, Record, TooLarge, view
+from tarry.core.mail import TAKE, TakeInput
 from tarry.core.protocol import (
     ABORT,
     BUSY,
@@ -37,8 +38,10 @@ from tarry.core.protocol import (
     SubmitInput,
 )
 from tarry.core.transcript import NoSuchPosition, Slice
-from workflows import outbox
+from workflows import outbox, patches
+from workflows.ends import read_signal
 from workflows.keeping import archive_settled, find_submission, seal
+from workflows.mailing import hand_over, tell_mail
 from workflows.runs import run_generation
 from workflows.supervise import StopSwitch, supervise
 
@@ -84,6 +87,7 @@ class Conversation:
         if result.pages and self._state.transcript.tail:
             await seal(self._state.transcript, StopSwitch())
         self._state.close_run(run, result, workflow.now())
+        self._tell_settled()
         self._stop = StopSwitch()
         if self._state.transcript.wants_sealing:
             await seal(self._state.transcript, self._stop)
@@ -105,6 +109,7 @@ class Conversation:
     def _abort(self) -> str:
         self._stops += 1
         self._state.inbox.withdraw_queued()
+        self._tell_settled()
         if self._state.open is None:
             return ""
         self._stop.set()
@@ -142,10 +147,28 @@ class Conversation:
         self._state.inbox.admit(input, workflow.now())
         if was_stopped:
             self._state.inbox.withdraw_queued()
+            self._tell_settled()
         self._state.open_next(workflow.now(), workflow.info().workflow_id)
         record = self._state.inbox.find(input.request_id)
         assert record is not None
+        if record.status == "queued":
+            self._tell_mail()
         return record
+
+    def _tell_settled(self) -> None:
+        """In the task that settles: the outbox is part of the same commit (spec §7.2)."""
+        self._state.commits.send(self._state.notices(workflow.info().workflow_id))
+
+    def _tell_mail(self) -> None:
+        run = self._state.open
+        if run is not None and not self._stop.is_set and workflow.patched(patches.MAIL) and self._state.wants_telling():
+            self._mailing = asyncio.ensure_future(tell_mail(run.generation_id))
+
+    async def _hand_over(self, args: Sequence[RawValue]) -> None:
+        take = read_signal(args, TakeInput)
+        boundary = None if take is None else self._state.take_steer(take)
+        if take is not None and boundary is not None:
+            await hand_over(take.generation_id, boundary)
 
     def _check(self, input: SubmitInput, known: Record | None) -> Record | None:
         try:
@@ -181,6 +204,8 @@ class Conversation:
         """Temporal signals by name, from any shell: never fails, and keeps why it refused."""
         if name == ABORT:
             self._abort()
+        elif name == TAKE:
+            await self._hand_over(args)
         elif name != SUBMIT:
             self._state.refuse(f"{name[:100]}: no such signal; known are {SUBMIT} and {ABORT}")
         elif (input := self._readable(args)) is not None:

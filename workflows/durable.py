@@ -46,6 +46,7 @@ from tarry.core.waiting import (
 )
 from workflows import watching
 from workflows.children import MAX_ID, child_id, fingerprint
+from workflows.ends import read_signal
 from workflows.loop import Loop
 from workflows.port import MAX_UPDATES
 
@@ -177,9 +178,12 @@ class Durable(Loop):
             self._port.receive(name, args)
 
     def _take_reask(self, args: Sequence[RawValue]) -> None:
-        state = self._state
-        if state.phase == "call" and state.park is not None and watching.read(args, str) != state.asked_under:
-            state.reask = True
+        state, current = self._state, read_signal(args, str)
+        if state.phase != "call" or current is None:
+            return
+        state.announced = current
+        if state.park is not None:
+            state.reask = current != state.asked_under
 
     @workflow.query(name=SIGNAL_STATE)
     def signal_state(self, key: SignalKey) -> KeyState:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
@@ -12,6 +13,7 @@ from temporalio.exceptions import ActivityError, ApplicationError, TimeoutError,
 from tarry.core.protocol import GIVEN_BACK, WORKER_SHUTDOWN, Progress
 
 M = TypeVar("M", bound=BaseModel)
+T = TypeVar("T")
 
 
 def is_worker_lost(error: ActivityError) -> bool:
@@ -61,3 +63,15 @@ def read(result: RawValue, as_type: type[M]) -> M | None:
         return workflow.payload_converter().from_payload(result.payload, as_type)
     except Exception:
         return None
+
+
+def read_signal(args: Sequence[RawValue], as_type: type[T]) -> T | None:
+    """The one input of a plain signal; None when there is none of that type."""
+    if len(args) != 1:
+        return None
+    try:
+        found: object = workflow.payload_converter().from_payload(args[0].payload, as_type)
+    # Anything at all may come from outside, and an exception here would wedge the workflow.
+    except Exception:
+        return None
+    return found if isinstance(found, as_type) else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any, TypeVar
 
 from temporalio import workflow
@@ -12,8 +13,10 @@ from tarry.core import results
 from tarry.core.gates import ASK_GATES, TELL_RESULT, Pass, PassInput, ResultInput, Told
 from tarry.core.protocol import CallError, ResolvedCall, ToolOutcome
 from tarry.core.resolve import HookKind
-from tarry.core.task_state import State
+from tarry.core.results import Diagnostic
+from tarry.core.task_state import State, ToolCallInput
 from workflows import options
+from workflows.supervise import StopSwitch
 
 T = TypeVar("T")
 
@@ -21,39 +24,53 @@ T = TypeVar("T")
 class Gating:
     """Speaks with the hooks for one call."""
 
-    def __init__(self, call: ResolvedCall, conversation_id: str, caller: str, state: State, box: Box) -> None:
-        self._call = call
-        self._conversation_id = conversation_id
-        self._caller = caller
+    def __init__(self, input: ToolCallInput, state: State, box: Box, stop: StopSwitch) -> None:
+        self._call = input.call
+        self._settings = input.settings
+        self._conversation_id = input.conversation_id
+        self._caller = input.generation_id
+        self._stop = stop
         self._state = state
         self._box = box
 
     async def ask(self) -> Pass:
-        """One pass over every hook; its memos are kept, first writer wins."""
-        self._state.reask = False
+        """One pass over every hook; its memos are kept, first writer wins. A Stop ends it."""
+        self._state.reask, self._state.announced = False, ""
         try:
-            found = await self._run(ASK_GATES, self._input(self._call), Pass, self._call.gated)
+            found = await self._run(ASK_GATES, self._input(self._call), Pass, self._call.gated, until_stop=True)
         except ActivityError as error:
             return Pass(
                 decision="block", reason=f"its hooks could not be asked: {error.cause or error}", code="blocked"
             )
+        if found.decision == "not_here":
+            return found
+        self._keep(found)
         try:
             for key, value in found.memos.items():
                 self._box.memo(key, value)
-        except BoxFull as error:
+        except (BoxFull, ValueError) as error:
             return Pass(decision="block", reason=f"task_full: {error}", code="blocked")
-        self._state.asked_under, self._state.arguments = found.fingerprint, found.arguments
         return found
 
+    def _keep(self, found: Pass) -> None:
+        state = self._state
+        state.asked_under, state.arguments = found.fingerprint, found.arguments
+        state.heard, state.remarks = found.heard, found.remarks
+        # It was announced while the pass ran: whoever was asked may not have been of it.
+        state.reask = found.decision == "sleep" and state.announced not in ("", found.fingerprint)
+
     async def tell(self, outcome: ToolOutcome) -> ToolOutcome:
-        """Let the hooks hear of a result; without them, as it is."""
-        if not self._call.heard:
+        """Let the hooks hear of a result; without them, as it is. A Stop does not end it: they hear of all results."""
+        outcome = results.with_remarks(outcome, self._state.remarks)
+        heard = self._state.heard or self._call.heard
+        if not heard:
             return outcome
         asked = self._input(self._call.model_copy(update={"arguments": self._arguments}))
         try:
-            told = await self._run(TELL_RESULT, ResultInput(asked=asked, outcome=outcome), Told, self._call.heard)
-        except ActivityError:
-            return outcome
+            told = await self._run(TELL_RESULT, ResultInput(asked=asked, outcome=outcome), Told, heard)
+        except ActivityError as error:
+            text = f"its hooks could not be told of this result: {error.cause or error}"
+            return results.with_remarks(outcome, [Diagnostic(severity="warn", message=text)])
         return told.outcome
 
     @property
@@ -66,20 +83,22 @@ class Gating:
             conversation_id=self._conversation_id,
             caller=self._caller,
             call=call,
+            at=workflow.now(),
             keys=self._box.keys,
             memos=self._box.memos,
         )
 
-    async def _run(self, name: str, input: Any, as_type: type[T], kind: HookKind) -> T:
+    async def _run(self, name: str, input: Any, as_type: type[T], kind: HookKind, *, until_stop: bool = False) -> T:
         if kind == "quick":
-            try:
-                quick: T = await workflow.execute_local_activity(name, input, result_type=as_type, **options.LOOKUP)
-            except ActivityError:
-                pass
-            else:
-                return quick
-        slow: T = await workflow.execute_activity(name, input, result_type=as_type, **options.HOOKS)
-        return slow
+            with contextlib.suppress(ActivityError):
+                return await self._awaited(
+                    workflow.start_local_activity(name, input, result_type=as_type, **options.LOOKUP), until_stop
+                )
+        config = options.call_hooks(self._settings, stopped=self._stop.is_set)
+        return await self._awaited(workflow.start_activity(name, input, result_type=as_type, **config), until_stop)
+
+    async def _awaited(self, asked: workflow.ActivityHandle[T], until_stop: bool) -> T:
+        return await (self._stop.watch(asked) if until_stop else asked)
 
 
 def refusal(tool: str, found: Pass) -> ToolOutcome:

@@ -7,12 +7,15 @@ a round, when nothing is open. What to do next is decided by `tarry.core.run`.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from temporalio import workflow
 from temporalio.common import RawValue
 from temporalio.exceptions import ActivityError, ApplicationError
 
 from tarry.core import run as machine
+from tarry.core import run_hooks
+from tarry.core.mail import BOUNDARY, MAIL, Boundary
 from tarry.core.protocol import (
     ABORT,
     ENTRIES,
@@ -30,17 +33,29 @@ from tarry.core.protocol import (
     ModelTurn,
     RunResult,
 )
+from tarry.core.task_state import TaskOutcome
 from tarry.core.transcript import (
     NoSuchPosition,
     Slice,
     Transcript,
     assistant_draft,
     note_draft,
+    user_draft,
 )
-from workflows import ends, options
+from workflows import ends, hook_tasks, options
+from workflows.ends import read_signal
 from workflows.keeping import seal
+from workflows.mailing import Mailbox
 from workflows.round import Round
 from workflows.supervise import Holder, StopSwitch, supervise
+
+
+@dataclass(frozen=True)
+class HookEnds:
+    """What hooks answered at once, and how their tasks ended."""
+
+    go_on: str | None
+    outcomes: list[TaskOutcome | None]
 
 
 @workflow.defn(name=GENERATION)
@@ -55,6 +70,8 @@ class Generation:
         self._phase = "model"
         self._model = ""
         self._stop = StopSwitch()
+        self._mailbox = Mailbox(input.conversation_id, self._stop)
+        self._mailbox.has_mail = self._state.has_mail
         self._holder = Holder(self._stop)
 
     @workflow.run
@@ -64,6 +81,7 @@ class Generation:
         if result is None and self._stop.is_set:  # a Stop in the very task that turns over
             result = self._result(machine.Finish("unanswered", "aborted"))
         if result is None:
+            self._state.has_mail = self._mailbox.has_mail
             carry = machine.RunCarry(state=self._state, transcript=self._transcript)
             workflow.continue_as_new(input.model_copy(update={"carry": carry}))
         return result
@@ -76,7 +94,8 @@ class Generation:
             step = machine.advance(self._state, event, self._input.settings)
             self._append(step, event)
             command = step.command
-            if isinstance(event, machine.RoundEnded) and isinstance(command, machine.RequestModel):
+            if isinstance(event, machine.RoundEnded | machine.RoundHeard) and isinstance(command, machine.RequestModel):
+                await self._place_steers()
                 if self._transcript.wants_sealing and not self._stop.is_set:
                     await seal(self._transcript, self._stop)
                 if self._should_turn_over() and not self._stop.is_set:
@@ -93,6 +112,10 @@ class Generation:
             case machine.Hold():
                 self._phase = "held"
                 return machine.Released() if await self._holder.hold(command.why) else machine.Aborted()
+            case machine.HearRound():
+                return await self._hear_round(command.kind)
+            case machine.Yield():
+                return await self._yield(command.kind)
             case machine.Pause():
                 self._phase = "retry"
                 await self._stop.pause(command.seconds, command.why)
@@ -151,13 +174,63 @@ class Generation:
             self._transcript.append(draft)
         return machine.RoundEnded()
 
+    async def _hear_round(self, kind: str) -> machine.Event:
+        self._phase = "hooks"
+        ends = await self._hook_outcomes("after_tools", kind)
+        return machine.Aborted() if self._stop.is_set else machine.RoundHeard(run_hooks.terminates(ends.outcomes))
+
+    async def _yield(self, kind: str) -> machine.Event:
+        """An input of a person wins over a continuation: it gets a run of its own (spec §6.5)."""
+        self._phase = "hooks"
+        ends = await self._hook_outcomes("on_yield", kind)
+        if self._stop.is_set:
+            return machine.Aborted()
+        go_on = ends.go_on or run_hooks.continuation(ends.outcomes)
+        if go_on is not None and (await self._mailbox.ask(only_look=True)).queued:
+            self._note("A continuation gave way to an input that had come.")
+            go_on = None
+        return machine.Aborted() if self._stop.is_set else machine.Yielded(go_on)
+
+    async def _hook_outcomes(self, moment: run_hooks.Moment, kind: str) -> HookEnds:
+        answer = await hook_tasks.ask(self._told(moment), kind)
+        for problem in answer.problems:
+            self._note(problem)
+        found = await hook_tasks.outcomes(self._input, self._state.turn, answer.tasks, self._stop)
+        return HookEnds(answer.go_on, found)
+
+    def _told(self, moment: run_hooks.Moment) -> run_hooks.RunHookInput:
+        text, results = run_hooks.last_round(self._transcript.tail)
+        return run_hooks.RunHookInput(
+            moment=moment,
+            conversation_id=self._input.conversation_id,
+            generation_id=workflow.info().workflow_id,
+            turn=self._state.turn,
+            text=text,
+            results=results,
+        )
+
+    async def _place_steers(self) -> None:
+        """One steer at each boundary, before the next request (spec §6.2)."""
+        if not self._mailbox.has_mail or self._stop.is_set:
+            return
+        boundary = await self._mailbox.ask()
+        for item in boundary.items:
+            self._transcript.append(user_draft(item.content, item.at, self._input.run))
+            self._state.placed.append(item.request_id)
+        self._mailbox.has_mail = self._mailbox.has_mail or boundary.queued > 0
+
+    def _note(self, text: str) -> None:
+        self._transcript.append(note_draft(text, workflow.now(), self._input.run))
+
     def _append(self, step: machine.Step, event: machine.Event) -> None:
         now = workflow.now()
         if step.message is not None:
             usage = event.turn.usage if isinstance(event, machine.Responded) else None
             self._transcript.append(assistant_draft(step.message, now, self._input.run, self._model, usage))
         if step.note:
-            self._transcript.append(note_draft(step.note, now, self._input.run))
+            self._note(step.note)
+        if step.user:
+            self._transcript.append(user_draft(step.user, now, self._input.run))
 
     def _should_turn_over(self) -> bool:
         info = workflow.info()
@@ -172,7 +245,14 @@ class Generation:
             pages=tuple(self._transcript.pages),
             entries=tuple(self._transcript.tail),
             usage=self._state.usage,
+            placed=tuple(self._state.placed),
+            answer=self._answer_index() if end.status == "done" else None,
         )
+
+    def _answer_index(self) -> int | None:
+        """Of the newest response; notes may follow it. None: it is sealed, and was the last entry."""
+        answers = [entry.index for entry in self._transcript.tail if entry.kind == "assistant"]
+        return answers[-1] if answers else None
 
     @workflow.query(name=ENTRIES)
     def entries(self, query: EntriesQuery) -> Slice:
@@ -214,3 +294,7 @@ class Generation:
             self._holder.release()
         elif name == ABORT:
             self._stop.set()
+        elif name == MAIL:
+            self._mailbox.has_mail = True
+        elif name == BOUNDARY and (boundary := read_signal(args, Boundary)) is not None:
+            self._mailbox.take_in(boundary)

@@ -69,6 +69,15 @@ SALVAGE: ActivityConfig = {
 }
 
 
+def call_hooks(settings: RunSettings, *, stopped: bool) -> ActivityConfig:
+    """`HOOKS` of a call, whose lost worker is noticed; after a Stop they have the time of a clean-up."""
+    return {
+        **HOOKS,
+        "heartbeat_timeout": timedelta(seconds=settings.heartbeat_timeout),
+        "schedule_to_close_timeout": timedelta(seconds=CLEANUP_SECONDS) if stopped else None,
+    }
+
+
 def adopt(settings: RunSettings) -> ActivityConfig:
     """Following a child of an earlier timeline to its end, however long that takes."""
     return {

@@ -30,6 +30,7 @@ from tarry.core.waiting import CLEAN_UP, ParkedNote, TaskView
 from workflows import options
 from workflows.durable import Durable
 from workflows.gating import Gating, refusal
+from workflows.supervise import supervise
 
 KEPT_RECEIPTS = 8 * 1024
 """Bytes of receipts that go into the transcript with the result: a closed workflow is forgotten one day (spec §1.8)."""
@@ -45,7 +46,7 @@ class ToolCall(Durable):
         self._input = input
         # A marker in its input in place of a patch in its history: what was begun before ignored such signals.
         self._takes_signals = input.takes_signals
-        self._gating = Gating(input.call, input.conversation_id, input.generation_id, self._state, self._box)
+        self._gating = Gating(input, self._state, self._box, self._stop)
         if input.carry is None and input.call.gated:
             self._state.phase = "call"
 
@@ -55,7 +56,7 @@ class ToolCall(Durable):
         end = await self.drive()
         if end is None:
             self.turn_over(input.model_copy(update={"carry": self.carried()}))
-        outcome = await self._gating.tell(self._outcome(end))
+        outcome = await supervise(self._gating.tell(self._outcome(end)), self._stop.set)
         elapsed = workflow.now() - self._started
         facts = outcome.facts.model_copy(
             update={

@@ -14,6 +14,7 @@ from temporalio.exceptions import FailureError
 
 from tarry.core.task_state import State
 from tarry.core.waiting import ENDED, WATCH, EndNotice
+from workflows.ends import read_signal
 
 MAX_WATCHERS = 256
 
@@ -42,25 +43,13 @@ async def tell(state: State, *, failed: bool) -> None:
 
 def take_watcher(state: State, args: Sequence[RawValue]) -> None:
     """Somebody wants to know; what cannot be read is nobody, and so is who comes after the 256th."""
-    watcher = read(args, str)
-    if isinstance(watcher, str) and watcher not in state.watchers and len(state.watchers) < MAX_WATCHERS:
+    watcher = read_signal(args, str)
+    if watcher is not None and watcher not in state.watchers and len(state.watchers) < MAX_WATCHERS:
         state.watchers.append(watcher)
 
 
 def take_end(state: State, args: Sequence[RawValue]) -> None:
     """A watched task is over; what is not watched does not count."""
-    notice = read(args, EndNotice)
-    if isinstance(notice, EndNotice) and notice.task_id in state.others:
+    notice = read_signal(args, EndNotice)
+    if notice is not None and notice.task_id in state.others:
         state.others[notice.task_id] = notice.failed
-
-
-def read(args: Sequence[RawValue], as_type: type[str] | type[EndNotice]) -> object:
-    """The one input of a plain signal; None when there is none of that type."""
-    if len(args) != 1:
-        return None
-    try:
-        found: object = workflow.payload_converter().from_payload(args[0].payload, as_type)
-    # Anything at all may come from outside, and an exception here would wedge the workflow.
-    except Exception:
-        return None
-    return found

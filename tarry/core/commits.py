@@ -6,6 +6,7 @@ conversation, a delivery or the start of a task, waits in the outbox until it is
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Literal
 
@@ -117,6 +118,11 @@ class Commits(BaseModel):
             del self.keys[next(iter(self.keys))]
         self.notes += [WaitingNote(text=text, at=now) for text in commit.notes]
         self.outbox += commit.sends
+        self._weigh()
+
+    def send(self, items: Sequence[Sent]) -> None:
+        """Add to the outbox what leaves without a commit. What must be told is told, however much waits."""
+        self.outbox += items
         self._weigh()
 
     def taken_notes(self) -> list[WaitingNote]:

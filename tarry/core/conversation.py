@@ -9,10 +9,14 @@ from datetime import datetime
 
 from pydantic import BaseModel, Field
 
-from tarry.core.commits import CommitInput, Commits, Committed
-from tarry.core.inbox import Inbox, Record
+from signals.box import Delivery
+from tarry.core.commits import CommitInput, Commits, Committed, SendSignal
+from tarry.core.inbox import Inbox, Queued, Record
+from tarry.core.mail import Boundary, TakeInput, Taken
 from tarry.core.messages import AssistantMessage, Frozen, Usage
-from tarry.core.protocol import ConversationView, Refusal, RunResult, RunSettings
+from tarry.core.protocol import ConversationView, Refusal, RunResult, RunSettings, digest
+from tarry.core.settled import MAX_ANSWER_BYTES, SUBMISSION_SETTLED, Settled
+from tarry.core.text import canonical_json
 from tarry.core.transcript import NoSuchPosition, Position, Transcript, note_draft, user_draft
 
 REFUSALS = 20
@@ -32,6 +36,8 @@ class OpenRun(Frozen):
     request_id: str
     start: Position
     settings: RunSettings
+    taken: tuple[Queued, ...] = Field(default=(), description="steers that it took at a boundary")
+    is_told: bool = Field(default=False, description="that something is queued, since its last boundary")
 
 
 class ConversationState(BaseModel):
@@ -120,10 +126,62 @@ class ConversationState(BaseModel):
             result = RunResult(status="unanswered", reason="lost", detail=str(error), usage=result.usage)
         if result.reason == "lost":
             self.transcript.append(note_draft(f"The run was lost: {result.detail}", now, run.run))
-        answer = self.transcript.tail[-1].index if result.status == "done" else None
-        self.inbox.settle(run.request_id, answer=answer, reason=result.reason, detail=result.detail)
+        assert self.open is not None
+        last = self.transcript.tail[-1].index if result.answer is None else result.answer
+        answer = last if result.status == "done" else None
+        taken = [item for item in self.open.taken if item.request_id not in result.placed]
+        placed = [item.request_id for item in self.open.taken if item.request_id in result.placed]
+        for request_id in (run.request_id, *placed):
+            self.inbox.settle(request_id, answer=answer, reason=result.reason, detail=result.detail)
+        self.inbox.give_back(taken)
+        if result.reason == "aborted":  # the Stop found them on their way
+            for item in taken:
+                self.inbox.withdraw(item)
         self.usage = self.usage + result.usage
         self.open = None
+
+    def wants_telling(self) -> bool:
+        """Whether the open run is to be told that something is queued: once until it asks. Counts as told then."""
+        if self.open is None or self.open.is_told:
+            return False
+        self.open = self.open.model_copy(update={"is_told": True})
+        return True
+
+    def take_steer(self, take: TakeInput) -> Boundary | None:
+        """What the open run gets at a boundary; None when it is not that run that asks."""
+        if self.open is None or self.open.generation_id != take.generation_id:
+            return None
+        item = None if take.only_look else self.inbox.take_steer(self.open.run)
+        taken = self.open.taken if item is None else (*self.open.taken, item)
+        self.open = self.open.model_copy(update={"taken": taken, "is_told": False})
+        items = () if item is None else (Taken(request_id=item.request_id, content=item.content, at=item.at),)
+        return Boundary(number=take.number, items=items, queued=len(self.inbox.queue))
+
+    def notices(self, conversation_id: str) -> list[SendSignal]:
+        """Who is to be told of submissions that have settled since, and what (spec §7.2)."""
+        records, self.inbox.notices = self.inbox.notices, []
+        return [self._notice(conversation_id, record) for record in records]
+
+    def _notice(self, conversation_id: str, record: Record) -> SendSignal:
+        assert record.notify is not None
+        text = self.answer_text(record)
+        settled = Settled(
+            conversation_id=conversation_id,
+            request_id=record.request_id,
+            status=record.status,
+            reason=record.reason,
+            detail=record.detail,
+            answer=record.answer if record.answer >= 0 else None,
+            answer_text=text if text is None or len(text.encode()) <= MAX_ANSWER_BYTES else None,
+        )
+        delivery = Delivery(
+            signal=SUBMISSION_SETTLED.name,
+            key=record.notify.key,
+            value=settled.model_dump(mode="json"),
+            version=SUBMISSION_SETTLED.version,
+            delivery_id=digest(canonical_json([conversation_id, self.nonce, record.request_id])),
+        )
+        return SendSignal(task_id=record.notify.task_id, delivery=delivery)
 
     def answer_text(self, record: Record) -> str | None:
         """The text of an answer that is still in the open tail."""

@@ -13,6 +13,7 @@ from pydantic import BaseModel, Field
 
 from tarry.core.messages import Frozen
 from tarry.core.protocol import (
+    Notify,
     RunSettings,
     SubmissionStatus,
     SubmissionView,
@@ -57,6 +58,7 @@ class Record(Frozen):
     answer: int = -1
     reason: UnansweredReason = ""
     detail: str = ""
+    notify: Notify | None = None
 
 
 class Queued(Frozen):
@@ -66,6 +68,7 @@ class Queued(Frozen):
     content: str
     at: datetime
     settings: RunSettings
+    steer: bool = False
 
     def size(self) -> int:
         """Bytes it counts for in the inbox."""
@@ -79,6 +82,7 @@ class Inbox(BaseModel):
     live: dict[str, Record] = Field(default_factory=dict)
     settled: dict[str, str] = Field(default_factory=dict, description="digest of the request id to a packed record")
     archive: list[str] = Field(default_factory=list, description="references of archived records, oldest first")
+    notices: list[Record] = Field(default_factory=list, description="settled, and somebody is to be told")
 
     def find(self, request_id: str) -> Record | None:
         """The record of a request id, unless it is archived or unknown."""
@@ -112,12 +116,32 @@ class Inbox(BaseModel):
 
     def admit(self, submit: SubmitInput, now: datetime) -> Record:
         """Queue a new input that `check` let through."""
-        record = Record(request_id=submit.request_id, content=digest(submit.content))
+        record = Record(request_id=submit.request_id, content=digest(submit.content), notify=submit.notify)
         self.live[submit.request_id] = record
         self.queue.append(
-            Queued(request_id=submit.request_id, content=submit.content, at=now, settings=submit.settings)
+            Queued(
+                request_id=submit.request_id,
+                content=submit.content,
+                at=now,
+                settings=submit.settings,
+                steer=submit.when_busy == "steer",
+            )
         )
         return record
+
+    def take_steer(self, run: int) -> Queued | None:
+        """Take the oldest queued steer out for run `run`, which places it or gives it back."""
+        item = next((queued for queued in self.queue if queued.steer), None)
+        if item is not None:
+            self.queue.remove(item)
+            self._update(item.request_id, status="placed", run=run)
+        return item
+
+    def give_back(self, items: list[Queued]) -> None:
+        """Put what was taken and not placed back to the front."""
+        for item in items:
+            self._update(item.request_id, status="queued", run=0)
+        self.queue[:0] = items
 
     def place(self, run: int, entry: int) -> Queued:
         """Take the oldest queued input out: run `run` answers it, entry `entry` holds it."""
@@ -137,7 +161,14 @@ class Inbox(BaseModel):
         )
         del self.live[request_id]
         self.settled[digest(request_id)] = pack(record)
+        if record.notify is not None:
+            self.notices.append(record)
         return record
+
+    def withdraw(self, item: Queued) -> None:
+        """End one queued input as aborted."""
+        self.queue.remove(item)
+        self.settle(item.request_id, answer=None, reason="aborted")
 
     def withdraw_queued(self) -> None:
         """End every queued input as aborted (spec §7.4)."""

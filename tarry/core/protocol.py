@@ -78,7 +78,15 @@ class RunSettings(Frozen):
     )
 
 
-WhenBusy = Literal["follow_up", "reject"]
+WhenBusy = Literal["steer", "follow_up", "reject"]
+"""What becomes of an input while a run is open: placed between two of its turns, answered after it, or refused."""
+
+
+class Notify(Frozen):
+    """Whom to tell how a submission ended: a key of the signal `tarry.submission-settled` of a task."""
+
+    task_id: str
+    key: str
 
 
 class SubmitInput(Frozen):
@@ -90,6 +98,7 @@ class SubmitInput(Frozen):
     )
     when_busy: WhenBusy = "follow_up"
     settings: RunSettings = RunSettings()
+    notify: Notify | None = Field(default=None, description="whom to tell how it ended (spec §7.2)")
 
 
 SubmissionStatus = Literal["queued", "placed", "done", "unanswered"]
@@ -177,6 +186,8 @@ class RunResult(Frozen):
     pages: tuple[PageRef, ...] = ()
     entries: tuple[Entry, ...] = ()
     usage: Usage = Usage()
+    placed: tuple[str, ...] = Field(default=(), description="request ids of the steers that it placed")
+    answer: int | None = Field(default=None, description="index of the answer; None: the last entry")
 
 
 class ModelRequestInput(Frozen):
@@ -224,6 +235,8 @@ class ModelTurn(Frozen):
     calls: tuple[ResolvedCall, ...] = ()
     usage: Usage = Usage()
     model: str = ""
+    after_tools: Literal["", "quick", "io"] = ""
+    on_yield: Literal["", "quick", "io"] = ""
 
 
 class ModelFailure(Frozen):

@@ -68,7 +68,7 @@ def plain_json(value: Any) -> Any:
     except RecursionError:
         raise Unencodable("it contains itself, or is nested too deeply") from None
     except Exception as error:  # a serializer is application code and may raise anything
-        raise Unencodable(_exception_text(error)) from None
+        raise Unencodable(exception_text(error)) from None
 
 
 def outcome_from(
@@ -88,11 +88,13 @@ def outcome_from(
     return _outcome("", content, remarks, is_error=is_error, details=kept, full_output=full_output)
 
 
-def with_remark(outcome: ToolOutcome, remark: Diagnostic) -> ToolOutcome:
-    """The same outcome with one more remark, in the record and at the end of the text."""
-    line = _line(remark)
-    facts = outcome.facts.model_copy(update={"diagnostics": (*outcome.facts.diagnostics, line)})
-    return outcome.model_copy(update={"text": _block([line], after=outcome.text), "facts": facts})
+def with_remarks(outcome: ToolOutcome, remarks: Sequence[Diagnostic]) -> ToolOutcome:
+    """The same outcome with more remarks, in the record and at the end of the text."""
+    lines = tuple(_line(remark) for remark in _limit(remarks))
+    if not lines:
+        return outcome
+    facts = outcome.facts.model_copy(update={"diagnostics": (*outcome.facts.diagnostics, *lines)})
+    return outcome.model_copy(update={"text": _block(lines, after=outcome.text), "facts": facts})
 
 
 def replaced(outcome: ToolOutcome, content: Any, *, is_error: bool, details: Any) -> ToolOutcome:
@@ -178,7 +180,7 @@ def tool_error(
     tool: str, error: BaseException, output: str = "", diagnostics: Sequence[Diagnostic] = ()
 ) -> ToolOutcome:
     """It raised. Type and text of the error reach the model; the text is never empty (spec §4.5)."""
-    return _failure("tool_error", f"Tool {_name(tool)} failed with {_exception_text(error)}", output, diagnostics)
+    return _failure("tool_error", f"Tool {_name(tool)} failed with {exception_text(error)}", output, diagnostics)
 
 
 def invalid_structured_output(tool: str, problem: str, diagnostics: Sequence[Diagnostic] = ()) -> ToolOutcome:
@@ -339,7 +341,8 @@ def _name(tool: str) -> str:
     return clean_text(tool)[:MAX_NAME]
 
 
-def _exception_text(error: BaseException) -> str:
+def exception_text(error: BaseException) -> str:
+    """Type and text of an error of the application, never empty."""
     try:
         text = str(error).strip()
     except Exception:  # an application's __str__ may itself be broken

@@ -6,13 +6,14 @@ lost workers have budgets of their own (spec §4.4, §6.3); whatever can repeat 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import assert_never
 
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
 from tarry.core.messages import CUTTING_STOPS, AssistantMessage, Frozen, Usage
 from tarry.core.protocol import ModelFailure, ModelTurn, ResolvedCall, RunSettings, RunStatus, UnansweredReason
+from tarry.core.resolve import HookKind
 from tarry.core.transcript import Position, Transcript
 
 # These decide what a workflow does when it is replayed: change them only behind `workflow.patched`.
@@ -34,6 +35,9 @@ class RunState(BaseModel):
     empty: int = 0
     cut: int = 0
     usage: Usage = Usage()
+    after_tools: HookKind = ""
+    placed: list[str] = Field(default_factory=list, description="request ids of the steers that were placed")
+    has_mail: bool = False
 
 
 class RunCarry(BaseModel):
@@ -87,6 +91,20 @@ class RoundEnded:
 
 
 @dataclass(frozen=True)
+class RoundHeard:
+    """The hooks after the round, and the tasks they returned, are done; whether one of them ends the run."""
+
+    terminates: bool
+
+
+@dataclass(frozen=True)
+class Yielded:
+    """The hooks before the answer stands, and their tasks, are done; an input that sends the agent back, or None."""
+
+    go_on: str | None
+
+
+@dataclass(frozen=True)
 class Released:
     """Somebody asked to retry held work."""
 
@@ -98,7 +116,7 @@ class Aborted:
     partial: str = ""
 
 
-Event = Responded | Failed | WorkerLost | WorkerStopped | RoundEnded | Released | Aborted
+Event = Responded | Failed | WorkerLost | WorkerStopped | RoundEnded | RoundHeard | Yielded | Released | Aborted
 
 
 @dataclass(frozen=True)
@@ -122,6 +140,20 @@ class RunCalls:
 
 
 @dataclass(frozen=True)
+class HearRound:
+    """Ask the hooks after a round."""
+
+    kind: HookKind
+
+
+@dataclass(frozen=True)
+class Yield:
+    """Ask the hooks whether the answer stands."""
+
+    kind: HookKind
+
+
+@dataclass(frozen=True)
 class Hold:
     """Do nothing until somebody asks to retry."""
 
@@ -137,16 +169,17 @@ class Finish:
     detail: str = ""
 
 
-Command = RequestModel | Pause | RunCalls | Hold | Finish
+Command = RequestModel | Pause | RunCalls | HearRound | Yield | Hold | Finish
 
 
 @dataclass(frozen=True)
 class Step:
-    """What to append, in order, and what to do then. `note` is for people only."""
+    """What to append, in order, and what to do then. `note` is for people only, `user` an input."""
 
     command: Command
     message: AssistantMessage | None = None
     note: str = ""
+    user: str = ""
 
 
 def advance(state: RunState, event: Event, settings: RunSettings) -> Step:
@@ -160,8 +193,8 @@ def advance(state: RunState, event: Event, settings: RunSettings) -> Step:
             return _lost(state, event.partial, settings)
         case WorkerStopped():
             return Step(RequestModel(), message=_aborted(event.partial))
-        case RoundEnded():
-            return _next_turn(state, settings)
+        case RoundEnded() | RoundHeard() | Yielded():
+            return _hooked(state, event, settings)
         case Released():
             state.lost = 0
             return Step(RequestModel())
@@ -169,6 +202,18 @@ def advance(state: RunState, event: Event, settings: RunSettings) -> Step:
             return Step(Finish("unanswered", "aborted"), message=_aborted(event.partial))
         case _:
             assert_never(event)
+
+
+def _hooked(state: RunState, event: RoundEnded | RoundHeard | Yielded, settings: RunSettings) -> Step:
+    match event:
+        case RoundEnded():
+            return Step(HearRound(state.after_tools)) if state.after_tools else _next_turn(state, settings)
+        case RoundHeard():
+            return Step(Finish("done")) if event.terminates else _next_turn(state, settings)
+        case Yielded(go_on=None):
+            return Step(Finish("done"))
+        case Yielded():
+            return replace(_next_turn(state, settings), user=event.go_on or "")
 
 
 def _responded(state: RunState, turn: ModelTurn) -> Step:
@@ -181,7 +226,8 @@ def _responded(state: RunState, turn: ModelTurn) -> Step:
     state.empty = 0
     if not turn.calls:
         state.cut = 0
-        return Step(Finish("done"), message=turn.message)
+        return Step(Yield(turn.on_yield) if turn.on_yield else Finish("done"), message=turn.message)
+    state.after_tools = turn.after_tools
     state.cut = state.cut + 1 if turn.message.stop in CUTTING_STOPS else 0
     return Step(RunCalls(turn.calls), message=turn.message)
 

@@ -15,6 +15,8 @@ from signals.data import json_size
 from signals.parking import Park, Wake
 from tarry.core.messages import Frozen
 from tarry.core.protocol import OutcomeCode, ResolvedCall, RunSettings
+from tarry.core.resolve import HookKind
+from tarry.core.results import Diagnostic
 from tarry.core.waiting import ChildEnd
 
 MAX_KEPT_BYTES = 256 * 1024
@@ -46,7 +48,10 @@ class State(BaseModel):
     phase: Literal["call", "execute"] = "execute"
     arguments: dict[str, Any] | None = None
     asked_under: str = Field(default="", description="fingerprint of the registry whose hooks were asked last")
+    announced: str = Field(default="", description="fingerprint of the registry that became current since then")
     reask: bool = Field(default=False, description="the registry has changed since")
+    heard: HookKind = Field(default="", description="which hooks of the registry asked last hear of the result")
+    remarks: tuple[Diagnostic, ...] = Field(default=(), description="of the hooks that were asked last")
     run: int = 1
     attempt: int = 1
     not_here: int = 0

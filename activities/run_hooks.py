@@ -1,0 +1,72 @@
+"""`tarry.ask-run-hooks`: what the hooks of a run say to a round of tools, or to an answer (spec §6.5)."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+from temporalio import activity
+
+from activities.gates import IO_SECONDS, QUICK_SECONDS
+from activities.runner import ToolThread
+from tarry.app import Registry
+from tarry.core.protocol import ResolvedCall
+from tarry.core.run_hooks import ASK_RUN_HOOKS, Moment, RunHookAnswer, RunHookInput
+from tarry.core.text import bound_text, clean_text
+from tarry.hooks import Continue, Hooks, HookTask, Turn
+
+MAX_TASKS = 32
+"""Tasks that the hooks of one moment may return together."""
+
+
+class RunHookActivities:
+    """Asks the hooks of `registry`, in order; one that raises is told of, and the others are asked."""
+
+    def __init__(self, registry: Registry) -> None:
+        self._registry = registry
+
+    @activity.defn(name=ASK_RUN_HOOKS)
+    async def ask(self, input: RunHookInput) -> RunHookAnswer:
+        """Their tasks in the order of their extensions, and the first input that sends the agent back."""
+        told = Turn(input.conversation_id, input.generation_id, input.turn, input.text, input.results)
+        ends = time.monotonic() + (QUICK_SECONDS if activity.info().is_local else IO_SECONDS)
+        tasks: list[ResolvedCall] = []
+        go_on: str | None = None
+        problems: list[str] = []
+        for name, hooks in self._registry.hooks:
+            if (hook := _hook(hooks, input.moment)) is None:
+                continue
+            try:
+                answer = await _called(partial(hook, told), ends)
+                if isinstance(answer, Continue):
+                    go_on = go_on or clean_text(answer.input)
+                else:
+                    tasks += _tasks(answer)
+            except Exception as error:  # a hook is application code and may raise or return anything
+                activity.logger.warning("A hook of %s failed", name, exc_info=error)
+                text = f"hook {input.moment} of {name} failed with {type(error).__name__}: {error}"
+                problems.append(bound_text(text, max_bytes=1024).text)
+        return RunHookAnswer(tasks=tuple(tasks[:MAX_TASKS]), go_on=go_on, problems=tuple(problems))
+
+
+def _hook(hooks: Hooks, moment: Moment) -> Callable[[Turn], Any] | None:
+    return hooks.after_tools if moment == "after_tools" else hooks.on_yield
+
+
+async def _called(code: Callable[[], Any], ends: float) -> Any:
+    stop = threading.Event()
+    thread = ToolThread(code, stop, "tarry-hook")
+    ended = await thread.wait(max(ends - time.monotonic(), 0))
+    if ended is None:
+        await thread.stop(0.1)
+        raise TimeoutError("it gave no answer in time")
+    if ended.error is not None:
+        raise RuntimeError(f"{type(ended.error).__name__}: {ended.error}")
+    return ended.value
+
+
+def _tasks(answer: Sequence[HookTask] | None) -> list[ResolvedCall]:
+    return [asked.task.call(asked.input) for asked in answer or ()]

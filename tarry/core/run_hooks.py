@@ -1,0 +1,82 @@
+"""Payloads of a run's hooks: after a round of tools, and before an answer stands (spec §6.5).
+
+Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+from tarry.core.messages import AssistantMessage, Frozen, ToolMessage
+from tarry.core.protocol import ResolvedCall
+from tarry.core.task_state import TaskOutcome
+from tarry.core.transcript import Entry
+
+ASK_RUN_HOOKS = "tarry.ask-run-hooks"
+
+Moment = Literal["after_tools", "on_yield"]
+
+
+class RoundResult(Frozen):
+    """One result of a round."""
+
+    tool: str
+    text: str
+    is_error: bool
+    code: str
+
+
+class RunHookInput(Frozen):
+    """What a run's hooks are told. `text` is what the model said beside its calls, or its answer."""
+
+    moment: Moment
+    conversation_id: str
+    generation_id: str
+    turn: int
+    text: str
+    results: tuple[RoundResult, ...] = ()
+
+
+class RunHookAnswer(Frozen):
+    """What they answer: tasks to wait for, or an input that sends the agent back at once."""
+
+    tasks: tuple[ResolvedCall, ...] = ()
+    go_on: str | None = None
+    problems: tuple[str, ...] = ()
+
+
+def last_round(entries: Sequence[Entry]) -> tuple[str, tuple[RoundResult, ...]]:
+    """The text of the newest response among `entries`, and the results that came after it."""
+    results: list[RoundResult] = []
+    for entry in reversed(entries):
+        if isinstance(entry.message, AssistantMessage):
+            return entry.message.text, tuple(reversed(results))
+        if isinstance(entry.message, ToolMessage):
+            code = entry.tool.code if entry.tool else ""
+            results.append(
+                RoundResult(
+                    tool=entry.message.name, text=entry.message.text, is_error=entry.message.is_error, code=code
+                )
+            )
+    return "", tuple(reversed(results))
+
+
+def terminates(outcomes: list[TaskOutcome | None]) -> bool:
+    """Whether a task after a round ends the run: it completed with `{"terminate": true}`."""
+    return any(_completed(outcome).get("terminate") is True for outcome in outcomes)
+
+
+def continuation(outcomes: list[TaskOutcome | None]) -> str | None:
+    """The input with which the first task, in the order they were created, sends the agent back to work."""
+    for outcome in outcomes:
+        text = _completed(outcome).get("continue")
+        if isinstance(text, str) and text:
+            return text
+    return None
+
+
+def _completed(outcome: TaskOutcome | None) -> dict[str, Any]:
+    if outcome is None or outcome.status != "completed" or not isinstance(outcome.result, dict):
+        return {}
+    return outcome.result

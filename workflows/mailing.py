@@ -1,0 +1,53 @@
+"""How inputs reach an open run, seen from both ends (spec §6.2): a word of mail, and an exchange at a boundary.
+
+All of it by signals between two workflows that both live; a signal to one that has just ended is nothing lost,
+since what was taken and not placed goes back.
+"""
+
+from __future__ import annotations
+
+import contextlib
+
+from temporalio import workflow
+from temporalio.exceptions import FailureError
+
+from tarry.core.mail import BOUNDARY, MAIL, TAKE, Boundary, TakeInput
+from workflows.supervise import StopSwitch
+
+
+async def tell_mail(generation_id: str) -> None:
+    """Tell an open run that something is queued."""
+    with contextlib.suppress(FailureError):
+        await workflow.get_external_workflow_handle(generation_id).signal(MAIL)
+
+
+async def hand_over(generation_id: str, boundary: Boundary) -> None:
+    """Give a run what it asked for."""
+    with contextlib.suppress(FailureError):
+        await workflow.get_external_workflow_handle(generation_id).signal(BOUNDARY, boundary)
+
+
+class Mailbox:
+    """A run's end of it: whether there is mail, and what was handed over."""
+
+    def __init__(self, conversation_id: str, stop: StopSwitch) -> None:
+        self.has_mail = False
+        self._conversation_id = conversation_id
+        self._stop = stop
+        self._number = 0
+        self._answers: dict[int, Boundary] = {}
+
+    def take_in(self, boundary: Boundary) -> None:
+        """The conversation's answer has come."""
+        self._answers[boundary.number] = boundary
+
+    async def ask(self, *, only_look: bool = False) -> Boundary:
+        """Take a steer, or look how much is queued; nothing after a Stop."""
+        self.has_mail = False
+        self._number += 1
+        number = self._number
+        take = TakeInput(generation_id=workflow.info().workflow_id, number=number, only_look=only_look)
+        with contextlib.suppress(FailureError):
+            await workflow.get_external_workflow_handle(self._conversation_id).signal(TAKE, take)
+            await workflow.wait_condition(lambda: number in self._answers or self._stop.is_set)
+        return self._answers.pop(number, Boundary(number=number))

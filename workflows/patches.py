@@ -1,0 +1,6 @@
+"""Changes to what workflows command, each guarded so that what was begun before it still replays (spec §1.4)."""
+
+from __future__ import annotations
+
+MAIL = "mail"
+"""Conversations tell an open run that something is queued, where they left it to its end before."""
