@@ -6,7 +6,7 @@ Each has a thread of its own and shares one time limit with the others; one that
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
+import copy
 from datetime import timedelta
 from functools import partial
 from typing import Any, get_args
@@ -116,27 +116,32 @@ class GateActivities:
             for place, (name, hook) in enumerate(hooks):
                 # A share of what is left for each: one that hangs keeps no other from being told.
                 seconds = asking.left / (len(hooks) - place)
-                outcome = await self._heard(asking, name, hook, outcome, seconds)
+                told = _told(outcome, ran=input.ran)
+                answer, problem = await asking.call(partial(hook, asking.told, told, asking), seconds)
+                outcome = _heard(outcome, name, answer, problem)
         return Told(outcome=results.with_remarks(outcome, asking.remarks))
 
-    async def _heard(
-        self, asking: Asking, name: str, hook: Callable[..., Any], outcome: ToolOutcome, seconds: float
-    ) -> ToolOutcome:
-        call, told = asking.told, CallResult(outcome.text, outcome.is_error, outcome.code, outcome.facts.details)
-        answer, problem = await asking.call(lambda: hook(call, told, asking), seconds)
-        if problem or answer is None:
-            return _complained(outcome, name, problem)
-        if not isinstance(answer, ToolResult):
-            return _complained(outcome, name, f"returned a {type(answer).__name__}")
+
+def _told(outcome: ToolOutcome, *, ran: bool) -> CallResult:
+    return CallResult(
+        text=outcome.text,
+        is_error=outcome.is_error,
+        code=outcome.code,
+        details=copy.deepcopy(outcome.facts.details),
+        ran=ran,
+    )
+
+
+def _heard(outcome: ToolOutcome, name: str, answer: Any, problem: str) -> ToolOutcome:
+    """The outcome after a hook's answer."""
+    if not problem and answer is None:
+        return outcome
+    if not problem and isinstance(answer, ToolResult):
         try:
             return results.replaced(outcome, answer.content, is_error=answer.is_error, details=answer.details)
         except results.Unencodable as error:
-            return _complained(outcome, name, f"returned what cannot be encoded: {error}")
-
-
-def _complained(outcome: ToolOutcome, name: str, problem: str) -> ToolOutcome:
-    if not problem:
-        return outcome
+            problem = f"returned what cannot be encoded: {error}"
+    problem = problem or f"returned a {type(answer).__name__}"
     activity.logger.warning("after_tool of %s %s", name, problem)
     return results.with_remarks(outcome, [Diagnostic(severity="warn", message=f"hook {name} {problem}")])
 

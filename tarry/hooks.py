@@ -60,12 +60,16 @@ class Replace:
 
 @dataclass(frozen=True)
 class CallResult:
-    """A result, before it is told: `code` is empty for a plain one, else how the call ended."""
+    """A result, before it is told: `code` is empty for a plain one, else how the call ended.
+
+    `ran`: some of the call's own code may have run, to its end or not.
+    """
 
     text: str
     is_error: bool
     code: str
     details: Any
+    ran: bool
 
 
 class HookApi(Protocol):
@@ -154,13 +158,16 @@ class Hooks:
     Args:
         before_tool: asked before a call's intent: None lets it pass, a `Replace` changes its arguments, a `Block` or a
             `Sleep` ends the chain. After each wake all are asked again, from the first. One that raises, or that does
-            not answer in time, blocks.
-        after_tool: told of every result of a call, blocked and aborted ones included; may return another one.
+            not answer in time, blocks. A span as the `until` of a sleep on signals is fixed the first time: asked
+            again, the call keeps the deadline that it has. The checkpoint of a sleep is not kept.
+        after_tool: told of every result of a call, blocked and aborted ones included; may return another one. What
+            names no tool, or has arguments that do not fit it, never becomes a call.
         after_tools: told of every round of tools; the tasks it returns are awaited before the next request. One that
             completes with `{"terminate": True}` ends the run, with the response that made the calls as its answer.
         on_yield: told of an answer before it stands. A `Continue`, or the first of its tasks that completes with
             `{"continue": text}`, sends the agent back to work.
-        io: the hooks do IO. Without it they have 4 seconds together, with it 60, at six events a pass.
+        io: the hooks do IO. Without it those of all extensions have 4 seconds together, with it 55, at six events a
+            pass.
     """
 
     before_tool: BeforeTool | None = None

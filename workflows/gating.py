@@ -59,15 +59,16 @@ class Gating:
         # It was announced while the pass ran: whoever was asked may not have been of it.
         state.reask = found.decision == "sleep" and state.announced not in ("", found.fingerprint)
 
-    async def tell(self, outcome: ToolOutcome) -> ToolOutcome:
+    async def tell(self, outcome: ToolOutcome, *, ran: bool) -> ToolOutcome:
         """Let the hooks hear of a result; without them, as it is. A Stop does not end it: they hear of all results."""
         outcome = results.with_remarks(outcome, self._state.remarks)
         heard = self._state.heard or self._call.heard
         if not heard:
             return outcome
         asked = self._input(self._call.model_copy(update={"arguments": self._arguments}))
+        input = ResultInput(asked=asked, outcome=outcome, ran=ran)
         try:
-            told = await self._run(TELL_RESULT, ResultInput(asked=asked, outcome=outcome), Told, heard)
+            told = await self._run(TELL_RESULT, input, Told, heard)
         except ActivityError as error:
             text = f"its hooks could not be told of this result: {error.cause or error}"
             return results.with_remarks(outcome, [Diagnostic(severity="warn", message=text)])

@@ -56,7 +56,7 @@ class ToolCall(Durable):
         end = await self.drive()
         if end is None:
             self.turn_over(input.model_copy(update={"carry": self.carried()}))
-        outcome = await supervise(self._gating.tell(self._outcome(end)), self._stop.set)
+        outcome = await supervise(self._gating.tell(self._outcome(end), ran=self._may_have_run(end)), self._stop.set)
         elapsed = workflow.now() - self._started
         facts = outcome.facts.model_copy(
             update={
@@ -94,6 +94,15 @@ class ToolCall(Durable):
                 return results.aborted(tool, end.output or "", started=started, waited=end.waited, cleanup=end.cleanup)
             case machine.Unavailable():
                 return results.unavailable(tool, self._state.checkpoint, has_parked=self._state.has_parked)
+
+    def _may_have_run(self, end: machine.End) -> bool:
+        match end:
+            case machine.Abort():
+                return end.output is not None or self._state.has_parked
+            case machine.Unavailable():
+                return self._state.has_parked
+            case _:
+                return self._state.phase == "execute"
 
     def _start_run(self) -> ActivityHandle[RawValue]:
         config = options.tool_run(self._input.call, self._input.settings)

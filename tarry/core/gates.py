@@ -61,10 +61,11 @@ class Pass(Frozen):
 
 
 class ResultInput(Frozen):
-    """A result for the hooks to hear of."""
+    """A result for the hooks to hear of. `ran`: some of the call's own code may have run."""
 
     asked: PassInput
     outcome: ToolOutcome
+    ran: bool
 
 
 class Told(Frozen):
