@@ -12,11 +12,11 @@ from temporalio.service import RPCError, RPCStatusCode
 
 from signals.box import Delivery
 from tarry.api import Send, Start
-from tarry.client import Harness, NoSuchConversation, ServerUnavailable
+from tarry.client import Harness, NoSuchConversation, NoSuchTask, ServerUnavailable
 from tarry.client.errors import reaching_server, translate
 from tarry.connect import sending_inline
 from tarry.core.commits import COMMIT, CommitInput, SendSignal, StartTask
-from tarry.core.protocol import DUPLICATE, SubmissionView, SubmitInput, WhenBusy, digest
+from tarry.core.protocol import DUPLICATE, Notify, SubmissionView, SubmitInput, WhenBusy, digest
 from tarry.core.task_state import TaskInput
 from tarry.core.text import canonical_json, clean_text
 
@@ -103,12 +103,30 @@ class Committer:
             raise
         return True
 
-    async def submit(self, conversation_id: str, content: str, request_id: str, when_busy: WhenBusy) -> SubmissionView:
+    async def submit(
+        self, conversation_id: str, content: str, request_id: str, when_busy: WhenBusy, notify: str | None
+    ) -> SubmissionView:
         """Submit an input to a conversation; raises as `Conversation.submit`."""
         submission = await self._harness.conversation(conversation_id).submit(
-            content, request_id=request_id, when_busy=when_busy
+            content,
+            request_id=request_id,
+            when_busy=when_busy,
+            notify=None if notify is None else Notify(task_id=self._task_id, key=notify),
         )
         return submission.view or await submission.status()
+
+    async def own_conversation(self, key: str) -> str:
+        """A conversation that belongs to the task, one a key; raises as `ToolApi.own_conversation`."""
+        conversation_id = f"sub-{digest(canonical_json([self._task_id, key]))}"
+        await self._harness.conversation(conversation_id).start(owner=self._task_id)
+        return conversation_id
+
+    async def abort(self, work_id: str) -> bool:
+        """Stop a task or what a conversation does; raises as `ToolApi.abort`."""
+        try:
+            return await self._harness.abort(work_id)
+        except NoSuchTask:
+            return False
 
 
 def _refused(error: WorkflowUpdateFailedError) -> bool:

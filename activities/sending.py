@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from temporalio import activity
 from temporalio.client import Client
 from temporalio.common import SearchAttributePair, TypedSearchAttributes, WorkflowIDReusePolicy
@@ -13,6 +15,7 @@ from tarry.connect import sending_inline
 from tarry.core.commits import SEND, SendInput, SendSignal, StartTask
 from tarry.core.keeping import DIGEST_MEMO
 from tarry.core.protocol import DURABLE_TASK
+from tarry.core.settled import SUBMISSION_SETTLED, Settled
 
 
 class SendActivities:
@@ -32,16 +35,10 @@ class SendActivities:
 
     async def _deliver(self, item: SendSignal) -> str:
         sent = item.delivery
-        result = await deliver(
-            self._client,
-            item.task_id,
-            sent.signal,
-            sent.key,
-            sent.value,
-            version=sent.version,
-            delivery_id=sent.delivery_id,
-        )
-        return result.answer
+        to = partial(deliver, self._client, item.task_id, delivery_id=sent.delivery_id)
+        if sent.signal == SUBMISSION_SETTLED.name:
+            return (await to(SUBMISSION_SETTLED, sent.key, Settled.model_validate(sent.value))).answer
+        return (await to(sent.signal, sent.key, sent.value, version=sent.version)).answer
 
     async def _start(self, item: StartTask) -> str:
         call = item.input.call

@@ -9,11 +9,10 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from functools import partial
 from typing import Any, Literal, TypeVar
 
 from temporalio import activity
@@ -23,27 +22,20 @@ from activities.committing import Committer
 from activities.nesting import Nesting
 from activities.outcomes import Outcomes
 from activities.output import Output
+from activities.outreach import Outreach
 from signals.box import KeyState
 from signals.parking import Wake
-from signals.tokens import Signal, SignalKey
-from tarry import webhooks
-from tarry.api import ChildTask, Expired, NestedCall, NestedResult, Received, Send, StaleRun, Start, TaskFull, ToolApi
+from signals.tokens import Signal
+from tarry.api import Expired, Received, StaleRun, TaskFull
 from tarry.app import Registry
 from tarry.client import Harness
-from tarry.client.signals import deliver
-from tarry.core.commits import CommitInput
 from tarry.core.protocol import (
     MEMO,
     MemoInput,
-    SubmissionView,
     ToolRunInput,
-    WhenBusy,
-    digest,
 )
 from tarry.core.results import Diagnostic, plain_json
 from tarry.core.text import canonical_json, clean_text
-from tarry.core.waiting import SignalResult
-from tarry.tasks import DurableTask
 
 T = TypeVar("T")
 I = TypeVar("I")  # noqa: E741
@@ -65,7 +57,7 @@ class Host:
     grace: timedelta
 
 
-class RunApi(ToolApi):
+class RunApi(Outreach):
     """What one run of `input` may use. Make it in the activity, on the worker's loop.
 
     `purpose` keeps the memo requests of a hook apart from those of the run: the server answers a repeated request
@@ -83,8 +75,7 @@ class RunApi(ToolApi):
         info = activity.info()
         harness = host.harness
         client = harness.client
-        self._client = client
-        self._settings = harness.settings
+        self._harness = harness
         declared = host.registry.tools.get(input.call.tool)
         is_safe = input.call.replay == "safe" and (declared is None or declared.replay == "safe")
         may_park = is_safe and purpose == "memo"
@@ -191,91 +182,6 @@ class RunApi(ToolApi):
         """`read_signal` for a sync tool: blocks its thread."""
         return _told(token, self._ask_state(token, key).result())
 
-    async def signal(
-        self, task_id: str, token: Signal[T], key: str, value: T, *, delivery_id: str | None = None
-    ) -> SignalResult:
-        """Deliver to another task."""
-        return await asyncio.wrap_future(self._send(task_id, token, key, value, delivery_id))
-
-    def signal_sync(
-        self, task_id: str, token: Signal[T], key: str, value: T, *, delivery_id: str | None = None
-    ) -> SignalResult:
-        """`signal` for a sync tool: blocks its thread."""
-        return self._send(task_id, token, key, value, delivery_id).result()
-
-    async def create_task(self, task: DurableTask[I, R], input: I, *, key: str) -> ChildTask[R]:
-        """Create a child task by an update of the own workflow."""
-        return await asyncio.wrap_future(self._nesting.start_task(task, input, key))
-
-    def create_task_sync(self, task: DurableTask[I, R], input: I, *, key: str) -> ChildTask[R]:
-        """`create_task` for a sync tool: blocks its thread."""
-        return self._nesting.start_task(task, input, key).result()
-
-    async def start_tool(self, name: str, arguments: Mapping[str, Any], *, key: str | None = None) -> NestedCall:
-        """Start a nested call by an update of the own workflow."""
-        return await asyncio.wrap_future(self._nesting.start_tool(name, arguments, key))
-
-    def start_tool_sync(self, name: str, arguments: Mapping[str, Any], *, key: str | None = None) -> NestedCall:
-        """`start_tool` for a sync tool: blocks its thread."""
-        return self._nesting.start_tool(name, arguments, key).result()
-
-    async def execute_tool(self, name: str, arguments: Mapping[str, Any], *, key: str | None = None) -> NestedResult:
-        """Start a nested call and await its result."""
-        return await (await self.start_tool(name, arguments, key=key)).result()
-
-    def execute_tool_sync(self, name: str, arguments: Mapping[str, Any], *, key: str | None = None) -> NestedResult:
-        """`execute_tool` for a sync tool: blocks its thread."""
-        return self.start_tool_sync(name, arguments, key=key).result_sync()
-
-    async def expect(self, source: str, match: str, key: SignalKey) -> None:
-        """Have webhooks that tell of `match` delivered to a key of this task."""
-        await asyncio.wrap_future(self._expect(source, match, key))
-
-    def expect_sync(self, source: str, match: str, key: SignalKey) -> None:
-        """`expect` for a sync tool: blocks its thread."""
-        self._expect(source, match, key).result()
-
-    def callback_url(self, key: SignalKey, *, expires: datetime | None = None) -> str:
-        """A URL to which a service POSTs the value of `key`."""
-        self._check_open()
-        return webhooks.callback_url(self._settings, self.task_id, key, expires=expires)
-
-    async def submit(
-        self, conversation_id: str, content: str, *, request_id: str, when_busy: WhenBusy = "follow_up"
-    ) -> SubmissionView:
-        """Submit an input to a conversation."""
-        return await asyncio.wrap_future(self._submit(conversation_id, content, request_id, when_busy))
-
-    def submit_sync(
-        self, conversation_id: str, content: str, *, request_id: str, when_busy: WhenBusy = "follow_up"
-    ) -> SubmissionView:
-        """`submit` for a sync tool: blocks its thread."""
-        return self._submit(conversation_id, content, request_id, when_busy).result()
-
-    async def commit(
-        self,
-        *,
-        key: str,
-        notes: Sequence[str] = (),
-        inputs: Sequence[str] = (),
-        signals: Sequence[Send[Any]] = (),
-        tasks: Sequence[Start[Any]] = (),
-    ) -> bool:
-        """Change the own conversation, all of it or nothing."""
-        return await asyncio.wrap_future(self._commit(self._committer.compose(key, notes, inputs, signals, tasks)))
-
-    def commit_sync(
-        self,
-        *,
-        key: str,
-        notes: Sequence[str] = (),
-        inputs: Sequence[str] = (),
-        signals: Sequence[Send[Any]] = (),
-        tasks: Sequence[Start[Any]] = (),
-    ) -> bool:
-        """`commit` for a sync tool: blocks its thread."""
-        return self._commit(self._committer.compose(key, notes, inputs, signals, tasks)).result()
-
     def close(self) -> None:
         """Raise the fence, on the worker's loop: from here on every method raises `StaleRun`."""
         self._closed.set()
@@ -295,27 +201,8 @@ class RunApi(ToolApi):
     def _ask_state(self, token: Signal[Any], key: str) -> Future[KeyState]:
         return self._at_home(lambda: asyncio.create_task(key_state(self._call, token.key(key))))
 
-    def _send(
-        self, task_id: str, token: Signal[T], key: str, value: T, delivery_id: str | None
-    ) -> Future[SignalResult]:
-        # The same on every rerun, and another for every other key, so that a rerun delivers nothing twice.
-        chosen = delivery_id or digest(canonical_json([self.task_id, task_id, token.name, key]))
-        return self._at_home(
-            lambda: asyncio.create_task(deliver(self._client, task_id, token, key, value, delivery_id=chosen))
-        )
-
-    def _expect(self, source: str, match: str, key: SignalKey) -> Future[None]:
-        expecting = partial(webhooks.expect, self._client, source, match, self.task_id, key, task_queue=self._queue)
-        return self._at_home(lambda: asyncio.create_task(expecting()))
-
-    def _submit(
-        self, conversation_id: str, content: str, request_id: str, when_busy: WhenBusy
-    ) -> Future[SubmissionView]:
-        submitting = partial(self._committer.submit, conversation_id, content, request_id, when_busy)
-        return self._at_home(lambda: asyncio.create_task(submitting()))
-
-    def _commit(self, commit: CommitInput) -> Future[bool]:
-        return self._at_home(lambda: asyncio.create_task(self._committer.commit(commit)))
+    async def _keep_memo(self, key: str, value: Any, request: str) -> None:
+        await start_update(self._call, MEMO, self._memo_input(key, value), f"{self._request}-{request}")
 
     def _at_home(self, start: Callable[[], asyncio.Task[R]]) -> Future[R]:
         """Start work on the worker's loop; it is given up when this run is."""

@@ -18,6 +18,8 @@ from tarry.client import (
     Submission,
     SubmissionRefused,
     TarryError,
+    WakeCheck,
+    WakePlan,
     WorkItem,
 )
 from tarry.core.settled import SUBMISSION_SETTLED, Settled
@@ -81,6 +83,8 @@ __all__ = [
     "Unreadable",
     "Wait",
     "Wake",
+    "WakeCheck",
+    "WakePlan",
     "WebhookError",
     "WorkItem",
     "tool",

@@ -283,10 +283,42 @@ class ToolApi(Protocol):
         """
         ...
 
+    async def own_conversation(self, key: str) -> str:
+        """The id of a conversation that belongs to this task, started when there is none; the same key, the same one.
+
+        It outlives the task: whoever has its id may go on with it. Stop what it does in the `cancel` hook, by `abort`.
+
+        Raises:
+            ServerUnavailable: no server answers.
+            StaleRun: this run was given up.
+        """
+        ...
+
+    def own_conversation_sync(self, key: str) -> str:
+        """`own_conversation` for a sync tool."""
+        ...
+
+    async def abort(self, work_id: str) -> bool:
+        """Stop another task, or what a conversation is doing; False when it was over, or was never there."""
+        ...
+
+    def abort_sync(self, work_id: str) -> bool:
+        """`abort` for a sync tool."""
+        ...
+
     async def submit(
-        self, conversation_id: str, content: str, *, request_id: str, when_busy: WhenBusy = "follow_up"
+        self,
+        conversation_id: str,
+        content: str,
+        *,
+        request_id: str,
+        when_busy: WhenBusy = "follow_up",
+        notify: str | None = None,
     ) -> SubmissionView:
         """Submit an input to a conversation, this one or another, durably; the same request id again changes nothing.
+
+        With `notify`, the key of that name of `SUBMISSION_SETTLED` is delivered to this task when the submission ends
+        (spec §7.2): sleep on it, or read it. A conversation that ends without settling it is an end too.
 
         Raises:
             RequestConflict: the request id was used for other content.
@@ -297,7 +329,13 @@ class ToolApi(Protocol):
         ...
 
     def submit_sync(
-        self, conversation_id: str, content: str, *, request_id: str, when_busy: WhenBusy = "follow_up"
+        self,
+        conversation_id: str,
+        content: str,
+        *,
+        request_id: str,
+        when_busy: WhenBusy = "follow_up",
+        notify: str | None = None,
     ) -> SubmissionView:
         """`submit` for a sync tool."""
         ...

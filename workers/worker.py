@@ -38,6 +38,7 @@ from tarry.entries import EntryCache, EntryReader
 from tarry.loading import LoadError, load_app
 from tarry.settings import Settings, SettingsError, load_settings
 from tarry.store import BlobStore, StoreError
+from workers.lost_sight import look_every
 from workflows.conversation import Conversation
 from workflows.expectation import Expectation
 from workflows.generation import Generation
@@ -120,7 +121,9 @@ async def serve(app: App, settings: Settings) -> None:
     _on_signals(stop)
     async with worker:
         print("ready", flush=True)
+        looking = asyncio.create_task(look_every(client, settings.task_queue))
         await stop.wait()
+        looking.cancel()
         logging.info("stopping: running work has %g s to finish", settings.shutdown_grace)
 
 

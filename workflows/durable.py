@@ -35,6 +35,8 @@ from tarry.core.waiting import (
     CREATE_CHILD,
     DELIVER,
     ENDED,
+    NOTIFIED,
+    NOTIFY_MEMO,
     RECEIPTS,
     SIGNAL_STATE,
     TASK,
@@ -194,6 +196,12 @@ class Durable(Loop):
     def child_end(self, task_id: str) -> ChildEnd:
         """What became of a child (spec §4.9)."""
         return self._state.child_end(task_id)
+
+    @workflow.query(name=NOTIFIED)
+    def notified(self) -> dict[str, Any]:
+        """Which submissions it is told of, by the key that it is told under (spec §7.2)."""
+        prefix = NOTIFY_MEMO
+        return {key.removeprefix(prefix): told for key, told in self._box.memos.items() if key.startswith(prefix)}
 
     @workflow.query(name=RECEIPTS)
     def receipts(self) -> list[Receipt]:

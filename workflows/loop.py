@@ -252,6 +252,9 @@ class Loop(ABC):
     async def _clean_up(self, command: machine.CleanUp) -> machine.End:
         """Bottom-up, and not watched for a Stop: cleaning up is what a Stop asks for."""
         await self._children.settle()
+        if self._shown is not None:  # or lists would say that nothing runs, while the hook does
+            self._shown = None
+            show_running()
         try:
             answer = ends.read(await self._start_clean_up(), CleanedUp)
             problem = answer.problem if answer else "its hook ended without an answer"

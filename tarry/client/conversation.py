@@ -33,10 +33,12 @@ from tarry.core.protocol import (
     ABORT,
     CONVERSATION,
     DUPLICATE,
+    OWNER_MEMO,
     SUBMIT,
     VIEW,
     ConversationView,
     GenerationView,
+    Notify,
     SubmissionView,
     SubmitInput,
     WhenBusy,
@@ -67,11 +69,17 @@ class Conversation:
 
     @reaching_server()
     async def submit(
-        self, content: str, *, request_id: str | None = None, when_busy: WhenBusy = "follow_up"
+        self,
+        content: str,
+        *,
+        request_id: str | None = None,
+        when_busy: WhenBusy = "follow_up",
+        notify: Notify | None = None,
     ) -> Submission:
         """Admit an input durably and start the conversation if it is new; also when no worker is up.
 
-        A known `request_id` gives the first submission back and runs nothing (spec §7.1).
+        A known `request_id` gives the first submission back and runs nothing (spec §7.1). `notify` names a key of a
+        task that is delivered `SUBMISSION_SETTLED` when the submission ends, in the same commit (spec §7.2).
 
         Raises:
             RequestConflict: the request id was used for other content.
@@ -88,6 +96,7 @@ class Conversation:
             request_id=request_id,
             when_busy=when_busy,
             settings=self._settings.run_settings(),
+            notify=notify,
         )
         try:
             view = await self._update_with_start(input)
@@ -136,6 +145,19 @@ class Conversation:
             search_attributes=self._attributes(),
             start_signal=SUBMIT,
             start_signal_args=[input],
+        )
+
+    @reaching_server()
+    async def start(self, *, owner: str) -> None:
+        """Start it without an input, owned by the task `owner`; one that is there already stays as it is."""
+        await self._client.start_workflow(
+            CONVERSATION,
+            ConversationInput(nonce=secrets.token_hex(6)),
+            id=self.id,
+            task_queue=self._settings.task_queue,
+            id_conflict_policy=WorkflowIDConflictPolicy.USE_EXISTING,
+            search_attributes=self._attributes(),
+            memo={OWNER_MEMO: owner},
         )
 
     def _attributes(self) -> TypedSearchAttributes:

@@ -110,16 +110,16 @@ def _delivery(token: Signal[Any] | str, key: str, value: Any, version: int | Non
             raise _Answered("invalid", str(error)) from None
     else:
         name = token
-    problem = SignalKey(name, key).problem or _problem(name, version, delivery_id) or value_problem(value)
+        # As a plain signal such a name would stop the task, or let held work run.
+        if name.startswith(RESERVED):
+            raise _Answered("invalid", f"names that begin with {RESERVED!r} are no signals of an application")
+    problem = SignalKey(name, key).problem or _problem(version, delivery_id) or value_problem(value)
     if problem is not None:
         raise _Answered("invalid", problem)
     return Delivery(signal=name, key=key, value=value, version=version, delivery_id=delivery_id)
 
 
-def _problem(name: str, version: object, delivery_id: str) -> str | None:
-    # As a plain signal such a name would stop the task, or let held work run.
-    if name.startswith(RESERVED):
-        return f"names that begin with {RESERVED!r} are no signals of an application"
+def _problem(version: object, delivery_id: str) -> str | None:
     if version is not None and (type(version) is not int or not 0 < version <= MAX_VERSION):
         return f"a version is a whole number from 1, not {version!r}"
     if len(delivery_id) > MAX_DELIVERY_ID or not _is_unicode(delivery_id):

@@ -47,6 +47,9 @@ WORKER_SHUTDOWN = "WorkerShutdown"
 GIVEN_BACK = "tarry.given-back"
 RETRY_TOOL = "tarry.retry-tool"
 
+OWNER_MEMO = "tarry.owner"
+"""The memo by which a conversation names the task that owns it."""
+
 SLICE_BYTES = 1024 * 1024
 """The largest slice of entries a query answers with."""
 

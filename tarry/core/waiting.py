@@ -40,6 +40,11 @@ WATCH = "tarry.watch"
 ENDED = "tarry.ended"
 """Plain signal to who watches: an `EndNotice`."""
 
+NOTIFIED = "tarry.notified"
+"""Query: the submissions whose ends the task is told of, by key, as `conversation id` and `request id`."""
+NOTIFY_MEMO = "tarry.notify/"
+"""What the memos begin with in which a task keeps those."""
+
 REFUSED = "tarry.refused"
 CROWDED = "tarry.crowded"
 """The run has taken as many updates as it may: the plain signal still gets through."""

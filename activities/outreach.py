@@ -1,0 +1,202 @@
+"""What running code may do beyond its own task: deliver, create, expect, submit, commit, stop.
+
+Each is asked for in the code's thread or loop and done on the worker's; it is given up when the run is (spec §4.6).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from abc import abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
+from datetime import datetime
+from functools import partial
+from typing import Any, TypeVar
+
+from activities.committing import Committer
+from activities.nesting import Nesting
+from signals.tokens import Signal, SignalKey
+from tarry import webhooks
+from tarry.api import ChildTask, NestedCall, NestedResult, Send, Start, ToolApi
+from tarry.client import Harness
+from tarry.client.signals import deliver
+from tarry.core.commits import CommitInput
+from tarry.core.protocol import SubmissionView, ToolRunInput, WhenBusy, digest
+from tarry.core.text import canonical_json
+from tarry.core.waiting import NOTIFY_MEMO, SignalResult
+from tarry.tasks import DurableTask
+
+T = TypeVar("T")
+I = TypeVar("I")  # noqa: E741
+R = TypeVar("R")
+
+
+class Outreach(ToolApi):
+    """The half of the `api` that reaches out. The other half says how work gets to the worker's loop."""
+
+    _input: ToolRunInput
+    _harness: Harness
+    _queue: str
+    _nesting: Nesting
+    _committer: Committer
+
+    @abstractmethod
+    def _at_home(self, start: Callable[[], asyncio.Task[R]]) -> Future[R]:
+        """Start work on the worker's loop; it is given up when this run is."""
+
+    @abstractmethod
+    def _check_open(self) -> None:
+        """Raise `StaleRun` when this run was given up."""
+
+    @abstractmethod
+    async def _keep_memo(self, key: str, value: Any, request: str) -> None:
+        """Store a memo, on the worker's loop."""
+
+    async def signal(
+        self, task_id: str, token: Signal[T], key: str, value: T, *, delivery_id: str | None = None
+    ) -> SignalResult:
+        """Deliver to another task."""
+        return await asyncio.wrap_future(self._send(task_id, token, key, value, delivery_id))
+
+    def signal_sync(
+        self, task_id: str, token: Signal[T], key: str, value: T, *, delivery_id: str | None = None
+    ) -> SignalResult:
+        """`signal` for a sync tool: blocks its thread."""
+        return self._send(task_id, token, key, value, delivery_id).result()
+
+    async def create_task(self, task: DurableTask[I, R], input: I, *, key: str) -> ChildTask[R]:
+        """Create a child task by an update of the own workflow."""
+        return await asyncio.wrap_future(self._nesting.start_task(task, input, key))
+
+    def create_task_sync(self, task: DurableTask[I, R], input: I, *, key: str) -> ChildTask[R]:
+        """`create_task` for a sync tool: blocks its thread."""
+        return self._nesting.start_task(task, input, key).result()
+
+    async def start_tool(self, name: str, arguments: Mapping[str, Any], *, key: str | None = None) -> NestedCall:
+        """Start a nested call by an update of the own workflow."""
+        return await asyncio.wrap_future(self._nesting.start_tool(name, arguments, key))
+
+    def start_tool_sync(self, name: str, arguments: Mapping[str, Any], *, key: str | None = None) -> NestedCall:
+        """`start_tool` for a sync tool: blocks its thread."""
+        return self._nesting.start_tool(name, arguments, key).result()
+
+    async def execute_tool(self, name: str, arguments: Mapping[str, Any], *, key: str | None = None) -> NestedResult:
+        """Start a nested call and await its result."""
+        return await (await self.start_tool(name, arguments, key=key)).result()
+
+    def execute_tool_sync(self, name: str, arguments: Mapping[str, Any], *, key: str | None = None) -> NestedResult:
+        """`execute_tool` for a sync tool: blocks its thread."""
+        return self.start_tool_sync(name, arguments, key=key).result_sync()
+
+    async def expect(self, source: str, match: str, key: SignalKey) -> None:
+        """Have webhooks that tell of `match` delivered to a key of this task."""
+        await asyncio.wrap_future(self._expect(source, match, key))
+
+    def expect_sync(self, source: str, match: str, key: SignalKey) -> None:
+        """`expect` for a sync tool: blocks its thread."""
+        self._expect(source, match, key).result()
+
+    def callback_url(self, key: SignalKey, *, expires: datetime | None = None) -> str:
+        """A URL to which a service POSTs the value of `key`."""
+        self._check_open()
+        return webhooks.callback_url(self._harness.settings, self.task_id, key, expires=expires)
+
+    async def own_conversation(self, key: str) -> str:
+        """The id of a conversation of this task."""
+        return await asyncio.wrap_future(self._own(key))
+
+    def own_conversation_sync(self, key: str) -> str:
+        """`own_conversation` for a sync tool: blocks its thread."""
+        return self._own(key).result()
+
+    async def abort(self, work_id: str) -> bool:
+        """Stop another task, or what a conversation is doing."""
+        return await asyncio.wrap_future(self._abort(work_id))
+
+    def abort_sync(self, work_id: str) -> bool:
+        """`abort` for a sync tool: blocks its thread."""
+        return self._abort(work_id).result()
+
+    async def submit(
+        self,
+        conversation_id: str,
+        content: str,
+        *,
+        request_id: str,
+        when_busy: WhenBusy = "follow_up",
+        notify: str | None = None,
+    ) -> SubmissionView:
+        """Submit an input to a conversation."""
+        return await asyncio.wrap_future(self._submit(conversation_id, content, request_id, when_busy, notify))
+
+    def submit_sync(
+        self,
+        conversation_id: str,
+        content: str,
+        *,
+        request_id: str,
+        when_busy: WhenBusy = "follow_up",
+        notify: str | None = None,
+    ) -> SubmissionView:
+        """`submit` for a sync tool: blocks its thread."""
+        return self._submit(conversation_id, content, request_id, when_busy, notify).result()
+
+    async def commit(
+        self,
+        *,
+        key: str,
+        notes: Sequence[str] = (),
+        inputs: Sequence[str] = (),
+        signals: Sequence[Send[Any]] = (),
+        tasks: Sequence[Start[Any]] = (),
+    ) -> bool:
+        """Change the own conversation, all of it or nothing."""
+        return await asyncio.wrap_future(self._commit(self._committer.compose(key, notes, inputs, signals, tasks)))
+
+    def commit_sync(
+        self,
+        *,
+        key: str,
+        notes: Sequence[str] = (),
+        inputs: Sequence[str] = (),
+        signals: Sequence[Send[Any]] = (),
+        tasks: Sequence[Start[Any]] = (),
+    ) -> bool:
+        """`commit` for a sync tool: blocks its thread."""
+        return self._commit(self._committer.compose(key, notes, inputs, signals, tasks)).result()
+
+    def _send(
+        self, task_id: str, token: Signal[T], key: str, value: T, delivery_id: str | None
+    ) -> Future[SignalResult]:
+        # The same on every rerun, and another for every other key, so that a rerun delivers nothing twice.
+        chosen = delivery_id or digest(canonical_json([self.task_id, task_id, token.name, key]))
+        return self._at_home(
+            lambda: asyncio.create_task(deliver(self._harness.client, task_id, token, key, value, delivery_id=chosen))
+        )
+
+    def _expect(self, source: str, match: str, key: SignalKey) -> Future[None]:
+        expecting = partial(
+            webhooks.expect, self._harness.client, source, match, self.task_id, key, task_queue=self._queue
+        )
+        return self._at_home(lambda: asyncio.create_task(expecting()))
+
+    def _own(self, key: str) -> Future[str]:
+        return self._at_home(lambda: asyncio.create_task(self._committer.own_conversation(key)))
+
+    def _abort(self, work_id: str) -> Future[bool]:
+        return self._at_home(lambda: asyncio.create_task(self._committer.abort(work_id)))
+
+    def _submit(
+        self, conversation_id: str, content: str, request_id: str, when_busy: WhenBusy, notify: str | None
+    ) -> Future[SubmissionView]:
+        async def submitting() -> SubmissionView:
+            if notify is not None:
+                # Kept first: who looks after waiting tasks asks of which conversation this one waits.
+                told = {"conversation_id": conversation_id, "request_id": request_id}
+                await self._keep_memo(f"{NOTIFY_MEMO}{notify}", told, f"notify-{digest(notify)}")
+            return await self._committer.submit(conversation_id, content, request_id, when_busy, notify)
+
+        return self._at_home(lambda: asyncio.create_task(submitting()))
+
+    def _commit(self, commit: CommitInput) -> Future[bool]:
+        return self._at_home(lambda: asyncio.create_task(self._committer.commit(commit)))

@@ -1,0 +1,81 @@
+"""Keeping in sight what waiting tasks were promised: the end of a submission to another conversation (spec §7.2).
+
+A conversation that is terminated settles nothing and tells nobody. So each worker looks once an hour after tasks that
+wait for such an end, by the lists, and delivers the end where the conversation is over. A wait costs no timer for it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator
+from datetime import timedelta
+from typing import Any
+
+from temporalio.client import Client, WorkflowExecutionStatus, WorkflowHandle, WorkflowQueryFailedError
+from temporalio.service import RPCError, RPCStatusCode
+
+from tarry.attributes import STATE, WAITING_FOR
+from tarry.client.signals import deliver
+from tarry.core.settled import SUBMISSION_SETTLED, Settled
+from tarry.core.waiting import NOTIFIED
+
+PERIOD = timedelta(hours=1)
+
+
+async def look_every(client: Client, task_queue: str, period: timedelta = PERIOD) -> None:
+    """Look at once, then once a `period`, for ever; a server that does not answer is asked again next time."""
+    while True:
+        try:
+            await look(client, task_queue)
+        except RPCError as error:
+            logging.warning("could not look after tasks that wait for conversations: %s", error.message)
+        await asyncio.sleep(period.total_seconds())
+
+
+async def look(client: Client, task_queue: str) -> int:
+    """Tell every waiting task of conversations that are over without telling it; how many were told."""
+    told = 0
+    async for task in _waiting(client, task_queue):
+        for key, submission in (await _notified(task)).items():
+            if await _is_over(client, submission["conversation_id"]):
+                told += await _tell(client, task.id, key, submission)
+    return told
+
+
+async def _waiting(client: Client, task_queue: str) -> AsyncIterator[WorkflowHandle[Any, Any]]:
+    query = f'{STATE.name} = "sleeping" AND ExecutionStatus = "Running" AND TaskQueue = "{task_queue}"'
+    prefix = f"{SUBMISSION_SETTLED.name}/"
+    async for found in client.list_workflows(query):
+        if any(item.startswith(prefix) for item in found.typed_search_attributes.get(WAITING_FOR) or ()):
+            yield client.get_workflow_handle(found.id)
+
+
+async def _notified(task: WorkflowHandle[Any, Any]) -> dict[str, dict[str, str]]:
+    try:
+        found: dict[str, dict[str, str]] = await task.query(NOTIFIED, rpc_timeout=timedelta(seconds=10))
+    except (RPCError, WorkflowQueryFailedError):
+        return {}
+    return found
+
+
+async def _is_over(client: Client, conversation_id: str) -> bool:
+    try:
+        described = await client.get_workflow_handle(conversation_id).describe()
+    except RPCError as error:
+        if error.status == RPCStatusCode.NOT_FOUND:
+            return True
+        raise
+    return described.status != WorkflowExecutionStatus.RUNNING
+
+
+async def _tell(client: Client, task_id: str, key: str, submission: dict[str, str]) -> int:
+    lost = Settled(
+        conversation_id=submission["conversation_id"],
+        request_id=submission["request_id"],
+        status="unanswered",
+        reason="lost",
+        detail="the conversation ended without settling it",
+    )
+    result = await deliver(client, task_id, SUBMISSION_SETTLED, key, lost)
+    return int(result.answer in ("delivered", "accepted"))
