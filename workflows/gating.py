@@ -6,7 +6,7 @@ import contextlib
 from typing import Any, TypeVar
 
 from temporalio import workflow
-from temporalio.exceptions import ActivityError
+from temporalio.exceptions import FailureError
 
 from signals.box import Box, BoxFull
 from tarry.core import results
@@ -38,7 +38,7 @@ class Gating:
         self._state.reask, self._state.announced = False, ""
         try:
             found = await self._run(ASK_GATES, self._input(self._call), Pass, self._call.gated, until_stop=True)
-        except ActivityError as error:
+        except FailureError as error:
             return Pass(
                 decision="block", reason=f"its hooks could not be asked: {error.cause or error}", code="blocked"
             )
@@ -69,7 +69,7 @@ class Gating:
         input = ResultInput(asked=asked, outcome=outcome, ran=ran)
         try:
             told = await self._run(TELL_RESULT, input, Told, heard)
-        except ActivityError as error:
+        except FailureError as error:
             text = f"its hooks could not be told of this result: {error.cause or error}"
             return results.with_remarks(outcome, [Diagnostic(severity="warn", message=text)])
         return told.outcome
@@ -91,7 +91,8 @@ class Gating:
 
     async def _run(self, name: str, input: Any, as_type: type[T], kind: HookKind, *, until_stop: bool = False) -> T:
         if kind == "quick":
-            with contextlib.suppress(ActivityError):
+            # The failure of a local activity comes bare, with no ActivityError around it.
+            with contextlib.suppress(FailureError):
                 return await self._awaited(
                     workflow.start_local_activity(name, input, result_type=as_type, **options.LOOKUP), until_stop
                 )

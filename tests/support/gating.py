@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from signals.tokens import SignalKey
 from tarry.app import App, Extension
 from tarry.core.gates import REASK
 from tarry.core.messages import AssistantMessage, ToolCallRequest
@@ -75,6 +76,10 @@ class Gated(Call):
     async def asks(self, accept: Callable[[TaskView], bool] = lambda _: True) -> TaskView:
         """Return when it is parked before its intent."""
         return await eventually(self.view, lambda view: view.state == "gated" and accept(view))
+
+    async def waits_for(self, key: SignalKey) -> TaskView:
+        """Return when it is parked before its intent, on that key."""
+        return await self.asks(lambda view: key in view.keys)
 
     async def decide(self, allow: bool, by: str = "ana", reason: str = "", key: str | None = None) -> str:
         """Answer its question: what became of that."""
