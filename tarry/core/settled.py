@@ -25,5 +25,5 @@ class Settled(BaseModel):
     answer_text: str | None = None
 
 
-SUBMISSION_SETTLED: Signal[Settled] = Signal("tarry.submission-settled", 1, Settled, built_in=True)
+SUBMISSION_SETTLED = Signal("tarry.submission-settled", 1, Settled, built_in=True)
 """What a task is told whose submission asked for it with `notify`."""
