@@ -35,11 +35,11 @@ LOOKUP: LocalActivityConfig = {
 """A quick look; a local activity that goes on failing would write an event every few seconds."""
 
 JUDGE: ActivityConfig = {
-    "start_to_close_timeout": timedelta(seconds=30),
+    "start_to_close_timeout": timedelta(seconds=10),
     "retry_policy": RetryPolicy(initial_interval=timedelta(seconds=1), maximum_attempts=5),
     "summary": "judge deliveries",
 }
-"""For what could not be judged quickly; bounded, since a validator of the application may never end."""
+"""What the registry says of deliveries: a matter of milliseconds, of two seconds where a validator never ends."""
 
 HOOKS: ActivityConfig = {
     "start_to_close_timeout": timedelta(seconds=70),

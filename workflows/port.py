@@ -8,7 +8,6 @@ asks the history which of the two came first (spec §3.7).
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -205,22 +204,14 @@ class Port:
 
     async def _verdicts(self, input: JudgeInput) -> Sequence[Verdict]:
         unjudged = [Verdict(invalid="it could not be judged")] * len(input.deliveries)
+        # Not a local activity: when a query meets one in its workflow task, its result comes to the code after the
+        # signals of the next task, and before them on replay.
+        judging = workflow.start_activity(JUDGE, input, result_type=Verdicts, **options.JUDGE)
         try:
-            found = await self._judged(input)
+            found = await self._stop.watch(judging)
         except ActivityError:
             return unjudged
         return found.verdicts if len(found.verdicts) == len(unjudged) else unjudged
-
-    async def _judged(self, input: JudgeInput) -> Verdicts:
-        # A flood is not judged inside the workflow task: the server fails a task during which a hundred signals
-        # come, whatever it achieved, and the next one would find more to do and last longer.
-        if len(self._queue) <= MAX_BATCH:
-            with contextlib.suppress(ActivityError):
-                quick: Verdicts = await workflow.execute_local_activity(
-                    JUDGE, input, result_type=Verdicts, **options.LOOKUP
-                )
-                return quick
-        return await self._stop.watch(workflow.start_activity(JUDGE, input, result_type=Verdicts, **options.JUDGE))
 
     async def _late(self, batch: list[Arrival]) -> set[int]:
         """The numbers of the plain signals that the server stored too late for the park."""
