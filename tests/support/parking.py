@@ -237,12 +237,23 @@ def counts(events: list[HistoryEvent]) -> dict[str, int]:
     return dict(Counter(names(events)))
 
 
+_TRIED_AGAIN = frozenset(
+    {
+        WorkflowTaskFailedCause.WORKFLOW_TASK_FAILED_CAUSE_UNHANDLED_COMMAND,  # an end that met something new
+        WorkflowTaskFailedCause.WORKFLOW_TASK_FAILED_CAUSE_FORCE_CLOSE_COMMAND,  # two megabytes came meanwhile
+    }
+)
+
+
 def wedges(events: list[HistoryEvent]) -> list[str]:
-    """Why workflow tasks failed, save for an end that met something new and was tried again."""
+    """Why workflow tasks failed, save for those that the server has tried again in good order."""
     failed = [event for event in events if event.event_type == EventType.EVENT_TYPE_WORKFLOW_TASK_FAILED]
     causes = [event.workflow_task_failed_event_attributes for event in failed]
-    allowed = WorkflowTaskFailedCause.WORKFLOW_TASK_FAILED_CAUSE_UNHANDLED_COMMAND
-    return [cause.failure.message for cause in causes if cause.cause != allowed]
+    return [
+        f"{WorkflowTaskFailedCause.Name(cause.cause)}: {cause.failure.message}"
+        for cause in causes
+        if cause.cause not in _TRIED_AGAIN
+    ]
 
 
 async def by_update(call: Call, key: str, value: Any, **more: Any) -> Receipt:
@@ -267,20 +278,18 @@ ROADS = {"update": by_update, "plain signal": by_signal}
 
 
 def workflows_only(on: Stage) -> Worker:
-    """A worker that decides and judges, and runs no tool."""
-    waiting = WaitingActivities(on.app.registry, on.client)
+    """A worker that decides, and runs no activity."""
     return Worker(
         on.client,
         task_queue=on.settings.task_queue,
         workflows=[ToolCall],
-        activities=[waiting.judge],
-        no_remote_activities=True,
         workflow_runner=UnsandboxedWorkflowRunner(),
         sticky_queue_schedule_to_start_timeout=timedelta(seconds=1),
     )
 
 
 def tools_only(on: Stage) -> Worker:
-    """A worker that runs tools, and decides nothing."""
+    """A worker that runs tools and judges values, and decides nothing."""
     tools = ToolActivities(on.app.registry, on.client, BlobStore(on.client.data_converter), on.settings)
-    return Worker(on.client, task_queue=on.settings.task_queue, activities=[tools.run, tools.clean_up])
+    waiting = WaitingActivities(on.app.registry, on.client)
+    return Worker(on.client, task_queue=on.settings.task_queue, activities=[tools.run, tools.clean_up, waiting.judge])

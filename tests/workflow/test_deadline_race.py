@@ -12,7 +12,8 @@ from temporalio.client import Client
 from signals.parking import Sleep
 from tarry.app import App
 from tarry.connect import data_converter
-from tarry.core.waiting import REFEREE
+from tarry.core.protocol import TOOL_RUN
+from tarry.core.waiting import JUDGE, REFEREE
 from tarry.embedded import EmbeddedServer, ServerOptions
 from tests.support.parking import (
     ANSWER,
@@ -119,7 +120,7 @@ async def test_nobody_asks_the_history_when_the_value_is_seen_before_the_deadlin
         await call.signal("done", YES)
 
         assert await end_of(call) == ("signal test.answer/done: yes", ["delivered"])
-        assert scheduled(await call.history()) == ["tarry.tool-run", "tarry.tool-run"]
+        assert scheduled(await call.history()) == [TOOL_RUN, JUDGE, TOOL_RUN]
 
 
 async def test_update_comes_when_a_worker_takes_it_and_one_after_the_deadline_leaves_no_event(

@@ -162,13 +162,17 @@ async def test_stop_while_the_woken_run_works_stops_it_and_cleans_up(server: Emb
 async def test_stop_between_wake_and_run_cleans_up_and_the_code_is_not_entered(
     server: EmbeddedServer, tmp_path: Path
 ) -> None:
-    ci = builds()
+    ci = builds(parks=False)
     async with idle_stage(server, waiting_app(ci.tool), tmp_path) as on:
-        async with on.worker():
-            parked = await start(on, ci.tool, ref="main")
-            await parked.parked()
+        async with tools_only(on):
+            async with workflows_only(on):
+                parked = await start(on, ci.tool, ref="main")
+                await eventually(parked.view, lambda _: len(ci.started) == 1)
+                assert (await parked.update("done", YES)).answer == "delivered"
+            ci.parks.set()
+            await eventually(parked.events, lambda events: names(events).count("ACTIVITY_TASK_COMPLETED") == 2)
         async with workflows_only(on):
-            await parked.update("done", YES)
+            await eventually(parked.view, lambda view: view.intent == 2)
             await parked.handle.cancel()
             await eventually(parked.view, lambda view: view.state == "over")
         async with on.worker():

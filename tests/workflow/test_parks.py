@@ -289,12 +289,12 @@ async def test_park_and_its_wake_cost_few_events_and_waiting_costs_none(server: 
     assert {name: count for name, count in counts(history[len(parked) :]).items() if "WORKFLOW_TASK" not in name} == {
         "WORKFLOW_EXECUTION_UPDATE_ACCEPTED": 1,
         "WORKFLOW_EXECUTION_UPDATE_COMPLETED": 1,
-        "MARKER_RECORDED": 1,
         "TIMER_CANCELED": 1,
         "UPSERT_WORKFLOW_SEARCH_ATTRIBUTES": 1,
-        "ACTIVITY_TASK_SCHEDULED": 1,
-        "ACTIVITY_TASK_STARTED": 1,
-        "ACTIVITY_TASK_COMPLETED": 1,
+        # One judges the value, one is the woken run.
+        "ACTIVITY_TASK_SCHEDULED": 2,
+        "ACTIVITY_TASK_STARTED": 2,
+        "ACTIVITY_TASK_COMPLETED": 2,
         "WORKFLOW_EXECUTION_COMPLETED": 1,
     }
-    assert len(history) - len(parked) <= 16
+    assert len(history) - len(parked) <= 21

@@ -1,4 +1,4 @@
-"""A woken run that is lost, refused or found without its tool: its wake stays, its effects are not repeated (spec §4)."""
+"""A woken run that is lost, refused or without its tool: its wake stays, its effects are not repeated (spec §4)."""
 
 from __future__ import annotations
 
