@@ -91,6 +91,12 @@ class Gated(Call):
         """Tell it which registry is current."""
         await self.handle.signal(REASK, fingerprint)
 
+    async def reasked(self, fingerprint: str) -> TaskView:
+        """Tell it, and return when its hooks were asked anew and made it wait again."""
+        before = (await self.asks()).since
+        await self.reask(fingerprint)
+        return await self.asks(lambda view: view.since != before)
+
 
 async def start_gated(on: Stage, used: str, settings: RunSettings = QUICK, **arguments: Any) -> Gated:
     """Start a call of a tool of the stage's application, as a generation would."""
