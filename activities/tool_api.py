@@ -7,6 +7,7 @@ as it is known to be stale, every method raises `StaleRun` (spec §4.6).
 from __future__ import annotations
 
 import asyncio
+import inspect
 import threading
 import time
 from collections.abc import Callable
@@ -36,6 +37,7 @@ from tarry.core.protocol import (
 )
 from tarry.core.results import Diagnostic, plain_json
 from tarry.core.text import canonical_json, clean_text
+from tarry.hooks import TaskHook
 
 T = TypeVar("T")
 I = TypeVar("I")  # noqa: E741
@@ -76,6 +78,7 @@ class RunApi(Outreach):
         harness = host.harness
         client = harness.client
         self._harness = harness
+        self._hooks = host.registry.hooks
         declared = host.registry.tools.get(input.call.tool)
         is_safe = input.call.replay == "safe" and (declared is None or declared.replay == "safe")
         may_park = is_safe and purpose == "memo"
@@ -181,6 +184,37 @@ class RunApi(Outreach):
     def read_signal_sync(self, token: Signal[T], key: str) -> Received[T] | Expired | None:
         """`read_signal` for a sync tool: blocks its thread."""
         return _told(token, self._ask_state(token, key).result())
+
+    async def ask_hooks(self, name: str, told: Any) -> list[Any]:
+        """What the hooks of this task answer."""
+        answers = []
+        for extension, hook in self._task_hooks(name):
+            try:
+                answer = hook(told, self)
+                answers.append(await answer if inspect.isawaitable(answer) else answer)
+            except Exception as error:  # a hook is application code and may raise anything
+                self._complain(extension, name, error)
+        return [answer for answer in answers if answer is not None]
+
+    def ask_hooks_sync(self, name: str, told: Any) -> list[Any]:
+        """`ask_hooks` for a sync phase."""
+        answers = []
+        for extension, hook in self._task_hooks(name):
+            try:
+                if inspect.iscoroutinefunction(hook):
+                    raise TypeError("it is async, and a sync phase asks")
+                answers.append(hook(told, self))
+            except Exception as error:  # a hook is application code and may raise anything
+                self._complain(extension, name, error)
+        return [answer for answer in answers if answer is not None]
+
+    def _task_hooks(self, name: str) -> list[tuple[str, TaskHook]]:
+        self._check_open()
+        wanted = (self._input.call.tool, name)
+        return [(extension, hooks.of_tasks[wanted]) for extension, hooks in self._hooks if wanted in hooks.of_tasks]
+
+    def _complain(self, extension: str, name: str, error: Exception) -> None:
+        self.diagnostic(f"hook {name} of {extension} failed with {type(error).__name__}: {error}", severity="warn")
 
     def close(self) -> None:
         """Raise the fence, on the worker's loop: from here on every method raises `StaleRun`."""

@@ -283,6 +283,17 @@ class ToolApi(Protocol):
         """
         ...
 
+    async def ask_hooks(self, name: str, told: Any) -> list[Any]:
+        """What the hooks of that name of this durable task answer, in the order of the extensions; None is left out.
+
+        They run here, and anew whenever this run does. One that raises is left out too, with a diagnostic.
+        """
+        ...
+
+    def ask_hooks_sync(self, name: str, told: Any) -> list[Any]:
+        """`ask_hooks` for a sync phase; async hooks are left out, with a diagnostic."""
+        ...
+
     async def own_conversation(self, key: str) -> str:
         """The id of a conversation that belongs to this task, started when there is none; the same key, the same one.
 

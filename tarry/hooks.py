@@ -6,14 +6,14 @@ keyed by the call and its arguments, `HookCall.task_id` and `HookCall.digest`, o
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal, Protocol, TypeVar
 
 from signals.parking import Sleep
 from signals.tokens import Signal
-from tarry.api import Expired, Received
+from tarry.api import Expired, Received, ToolApi
 from tarry.core.run_hooks import RoundResult
 from tarry.tasks import DurableTask
 from tarry.tools import ToolResult
@@ -151,6 +151,9 @@ Yielding = Continue | Sequence[HookTask] | None
 OnYield = Callable[[Turn], Awaitable[Yielding] | Yielding]
 
 
+TaskHook = Callable[[Any, ToolApi], Any]
+
+
 @dataclass(frozen=True)
 class Hooks:
     """The hooks of an extension.
@@ -166,6 +169,8 @@ class Hooks:
             completes with `{"terminate": True}` ends the run, with the response that made the calls as its answer.
         on_yield: told of an answer before it stands. A `Continue`, or the first of its tasks that completes with
             `{"continue": text}`, sends the agent back to work.
+        of_tasks: for durable tasks that ask: by the task's name and the hook's, such as `("app.send", "before_send")`.
+            Each is given what the task tells and its `api`; what it answers is for the task to judge.
         io: the hooks do IO. Without it those of all extensions have 4 seconds together, with it 55, at six events a
             pass.
     """
@@ -174,4 +179,5 @@ class Hooks:
     after_tool: AfterTool | None = None
     after_tools: AfterTools | None = None
     on_yield: OnYield | None = None
+    of_tasks: Mapping[tuple[str, str], TaskHook] = field(default_factory=dict)
     io: bool = False

@@ -23,7 +23,7 @@ from tarry import attributes
 from tarry.client import signals, tasks
 from tarry.client.conversation import UPDATE_TIMEOUT, Conversation
 from tarry.client.durable_tasks import DurableTaskHandle, start_task
-from tarry.client.errors import NoSuchConversation, NotHeld, reaching_server, translate
+from tarry.client.errors import NoSuchConversation, NoSuchTask, NotHeld, reaching_server, translate
 from tarry.client.lists import literal
 from tarry.client.waking import WakeCheck, WakePlan
 from tarry.client.work import WorkItem, work_item
@@ -142,13 +142,30 @@ class Harness:
         """What became of a delivery that entered history, None when the task knows nothing of it (spec §3.4).
 
         Refusals by update are told to their sender alone. Needs a worker, also for a task that is over; waits some
-        seconds for one, and for its verdict.
+        seconds for one, and for its verdict. Of a tool call that Temporal has forgotten, the last ones are read from
+        the transcript (spec §1.8).
 
         Raises:
             NoSuchTask: no task has that id.
             ServerUnavailable: no server answers, or no worker.
         """
-        return await tasks.receipt(self.client, task_id, delivery_id)
+        try:
+            return await tasks.receipt(self.client, task_id, delivery_id)
+        except NoSuchTask:
+            kept = await self._kept_receipts(task_id)
+            if kept is None:
+                raise
+        return next((receipt for receipt in reversed(kept) if receipt.delivery_id == delivery_id), None)
+
+    async def _kept_receipts(self, task_id: str) -> tuple[Receipt, ...] | None:
+        conversation_id, made, _ = task_id.partition("~")
+        if not made:
+            return None
+        try:
+            entries = await self.conversation(conversation_id).transcript()
+        except (NoSuchConversation, ValueError):
+            return None
+        return next((entry.tool.receipts for entry in entries if entry.tool and entry.tool.task_id == task_id), None)
 
     async def task(self, task_id: str) -> TaskView:
         """Where a task stands, also when it is over. Needs a worker; waits some seconds for one.

@@ -15,6 +15,7 @@ from tarry import (
     Expired,
     Extension,
     Go,
+    Hooks,
     Outcome,
     Received,
     RequestConflict,
@@ -254,3 +255,32 @@ async def test_lists_show_a_durable_task_like_any_other_parked_work(asked: Stage
     assert await eventually(listed, lambda found: found == [(task.id, "sleeping", "app.ask")])
     assert (await asked.client.get_workflow_handle(task.id).describe()).workflow_type == DURABLE_TASK
     await asked.harness.abort(task.id)
+
+
+async def test_hooks_of_a_task_are_asked_in_the_order_of_extensions_and_the_task_judges_their_answers(
+    server: EmbeddedServer, tmp_path: Path
+) -> None:
+    sending: DurableTask[str, str] = DurableTask("app.send", str, str)
+
+    @sending.phase
+    async def begin(text: str, api: ToolApi) -> Sleep | str:
+        blocks = await api.ask_hooks("before_send", text)
+        return "blocked: " + ", ".join(blocks) if blocks and api.wake else Sleep(until=timedelta(0))
+
+    async def careful(text: str, api: ToolApi) -> str | None:
+        return f"careful about {text}" if api.wake else None
+
+    def broken(text: str, api: ToolApi) -> str:
+        raise ValueError("broken")
+
+    wanted = ("app.send", "before_send")
+    extensions = [
+        Extension("base", tasks=[sending]),
+        Extension("one", hooks=Hooks(of_tasks={wanted: careful})),
+        Extension("two", hooks=Hooks(of_tasks={wanted: broken})),
+        Extension("three", hooks=Hooks(of_tasks={wanted: lambda text, api: "no"})),
+    ]
+    async with stage(server, App(model=ScriptedModel([say("unused")]), extensions=extensions), tmp_path) as on:
+        task = await on.harness.start_task(sending, "mail")
+
+        assert await task.outcome() == Outcome("completed", "blocked: careful about mail, no")
