@@ -6,10 +6,10 @@ Pure (spec §9.1, §9.2).
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from signals.data import clean
+from signals.data import clean, json_size
 from signals.parking import Park
 from signals.tokens import SignalKey
 from tarry.core.gates import arguments_digest
@@ -20,33 +20,32 @@ from tarry.core.wake_command import wake_command
 MAX_ITEMS = 8
 """Items in `TarryWaitingFor`, the last of which may be `+N`."""
 MAX_ITEM_BYTES = 120
-MAX_TEXT_BYTES = 600
-MAX_ARGUMENTS_BYTES = 300
-MAX_WHOM_BYTES = 100
+# As JSON, so that all of a note takes at most 2 KiB.
+MAX_KEYS_BYTES = 900
+MAX_TEXT_BYTES = 500
+MAX_ARGUMENTS_BYTES = 250
+MAX_WHOM_BYTES = 80
 
 
 def labels(keys: Sequence[SignalKey]) -> list[str]:
     """`signal/key` of each, long ones as `signal/#hash`; those beyond the eighth as `+N`."""
-    shown = [_label(key) for key in keys[:MAX_ITEMS]]
-    if len(keys) > MAX_ITEMS:
-        shown[-1] = f"+{len(keys) - MAX_ITEMS + 1}"
-    return shown
+    shown = [_label(key) for key in _first(keys)]
+    rest = len(keys) - len(shown)
+    return [*shown, f"+{rest}"] if rest else shown
 
 
 def parked_note(park: Park, tool: str, arguments: dict[str, Any]) -> ParkedNote:
     """The note that lists read (spec §9.2)."""
-    shown = labels(park.keys)
-    hidden = len(park.keys) - MAX_ITEMS + 1 if len(park.keys) > MAX_ITEMS else 0
-    text = canonical_json(arguments)
+    shown = tuple(_fitting(map(_label, _first(park.keys))))
     return ParkedNote(
         since=park.since,
         until=park.until,
-        keys=tuple(shown[:-1] if hidden else shown),
-        more_keys=hidden,
+        keys=shown,
+        more_keys=len(park.keys) - len(shown),
         text=_bounded(park.ask.text, MAX_TEXT_BYTES) if park.ask else "",
         for_whom=_bounded(park.ask.for_whom, MAX_WHOM_BYTES) if park.ask else "",
         tool=tool,
-        arguments=_bounded(text, MAX_ARGUMENTS_BYTES),
+        arguments=_bounded(canonical_json(arguments), MAX_ARGUMENTS_BYTES),
         digest=arguments_digest(tool, arguments),
     )
 
@@ -56,7 +55,7 @@ def parked_details(task_id: str, park: Park, note: ParkedNote) -> str:
     whom = f" for {note.for_whom}" if note.for_whom else ""
     lines = [f"**Waiting{whom}** since {park.since:%Y-%m-%d %H:%M:%S} UTC, {_until(park)}."]
     if note.text:
-        lines.append("> " + note.text.replace("\n", "\n> "))
+        lines.append("\n".join(f"> {line}" for line in note.text.splitlines()))
     if park.keys:
         waited = ", ".join([f"`{key}`" for key in note.keys] + ([f"{note.more_keys} more"] if note.more_keys else []))
         lines.append(f"For: {waited}. The first of them wakes it:")
@@ -68,6 +67,11 @@ def _until(park: Park) -> str:
     return "without a deadline" if park.until is None else f"until {park.until:%Y-%m-%d %H:%M:%S} UTC"
 
 
+def _first(keys: Sequence[SignalKey]) -> Sequence[SignalKey]:
+    """Those that are shown; the last item says how many are not."""
+    return keys if len(keys) <= MAX_ITEMS else keys[: MAX_ITEMS - 1]
+
+
 def _label(key: SignalKey) -> str:
     text = clean(str(key), len(str(key)))
     if len(text.encode()) <= MAX_ITEM_BYTES and text.isprintable():
@@ -77,5 +81,18 @@ def _label(key: SignalKey) -> str:
     return f"{name}/#{hashed}"
 
 
+def _fitting(shown: Iterable[str]) -> Iterator[str]:
+    size = 0
+    for label in shown:
+        size += json_size(label) + 1
+        if size > MAX_KEYS_BYTES:
+            return
+        yield label
+
+
 def _bounded(text: str, limit: int) -> str:
-    return bound_text(text, max_bytes=limit).text
+    """A beginning of it that takes at most `limit` bytes as JSON, where one character takes up to twelve."""
+    bounded = bound_text(text, max_bytes=limit).text
+    while (excess := json_size(bounded) - 2 - limit) > 0:
+        bounded = bounded[: -max(excess // 12, 1)]
+    return bounded
