@@ -1,26 +1,35 @@
-"""The task machine: the replay rule and the fence (spec §4.3, §4.4, §4.6)."""
+"""The task machine: the replay rule, the fence, parks and clean-up (spec §4.2 to §4.4, §4.6, §4.8)."""
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+from typing import Any
+
 import pytest
 
+from signals.parking import Park, Wake
 from tarry.core import results
 from tarry.core.protocol import ResolvedCall, ToolOutcome
 from tarry.core.task import (
     Abort,
     Aborted,
+    CleanUp,
     Execute,
     Hold,
     Interrupt,
+    Parked,
     Ran,
     Reconcile,
     Reconciled,
     Released,
+    Rest,
     Settle,
     Unavailable,
+    Woke,
     WorkerLost,
     WorkerStopped,
     advance,
+    after_clean_up,
     announce,
     is_stale,
 )
@@ -31,6 +40,12 @@ SAFE = UNSAFE.model_copy(update={"replay": "safe"})
 ASKS = UNSAFE.model_copy(update={"reconciles": True})
 DONE = ToolOutcome(text="paid")
 NOT_HERE = ToolOutcome(text="", code="not_here")
+NOW = datetime(2030, 1, 1, tzinfo=UTC)
+PARK = Park(since=NOW, until=NOW, checkpoint={"build": 7})
+WAKE = Wake(reason="signal", signal="app.ci", key="done")
+CLEANS = UNSAFE.model_copy(update={"cancels": "parked"})
+SAFE_CLEANS = SAFE.model_copy(update={"cancels": "parked"})
+ABORTED = results.aborted("pay", "half")
 
 
 def test_a_result_settles_the_call() -> None:
@@ -111,3 +126,89 @@ def test_an_announcement_fences_off_earlier_attempts_and_a_stale_one_changes_not
     assert state == State(run=1, attempt=2)
     assert not announce(state, 1, 1)
     assert state == State(run=1, attempt=2)
+
+
+def woken(**changes: Any) -> State:
+    """A task whose second run was begun by a wake."""
+    state = State()
+    advance(state, Parked(PARK), UNSAFE)
+    advance(state, Woke(WAKE), UNSAFE)
+    return state.model_copy(update=changes)
+
+
+def test_a_park_keeps_its_checkpoint_and_a_wake_is_a_new_intent_with_a_run_of_its_own() -> None:
+    state = State(attempt=2, published="half", not_here=3)
+    assert advance(state, Parked(PARK), SAFE) == Rest(PARK)
+    assert (state.park, state.checkpoint, state.wake) == (PARK, {"build": 7}, None)
+    assert advance(state, Woke(WAKE), SAFE) == Execute()
+    assert state == State(run=3, first_run=3, intent=2, wake=WAKE, checkpoint={"build": 7}, published=None)
+
+
+def test_a_rerun_of_a_woken_run_keeps_its_wake_and_intent() -> None:
+    state = woken()
+    assert advance(state, WorkerStopped("half"), SAFE) == Execute()
+    assert (state.wake, state.checkpoint, state.intent, state.first_run, state.run) == (WAKE, {"build": 7}, 2, 2, 3)
+
+
+def test_a_next_park_takes_the_place_of_the_wake() -> None:
+    state, later = woken(), PARK.model_copy(update={"checkpoint": "later"})
+    assert advance(state, Parked(later), UNSAFE) == Rest(later)
+    assert (state.wake, state.checkpoint) == (None, "later")
+
+
+def test_a_stop_while_parked_cleans_up_with_the_last_checkpoint() -> None:
+    state = State()
+    advance(state, Parked(PARK), CLEANS)
+    assert advance(state, Aborted(), CLEANS) == CleanUp(Abort(None, waited=True))
+    assert state.checkpoint == {"build": 7}
+    assert is_stale(state, 1, 1), "memos of the run that parked are refused from now on"
+
+
+def test_a_park_that_lost_to_a_stop_is_cleaned_up_after() -> None:
+    state = State()
+    assert advance(state, Aborted("", lost=PARK), CLEANS) == CleanUp(Abort("", waited=True))
+    assert state.checkpoint == {"build": 7}
+
+
+@pytest.mark.parametrize(("output", "told"), [(None, ""), ("half", "half")])
+def test_a_woken_run_that_is_stopped_is_cleaned_up_after_also_before_it_was_entered(
+    output: str | None, told: str
+) -> None:
+    assert advance(woken(), Aborted(output), CLEANS) == CleanUp(Abort(told))
+
+
+@pytest.mark.parametrize("outcome", [ABORTED, results.interrupted("pay", "half")])
+def test_a_woken_run_that_its_worker_stopped_is_cleaned_up_after(outcome: ToolOutcome) -> None:
+    assert advance(woken(), Ran(outcome), CLEANS) == CleanUp(Settle(outcome))
+    assert advance(State(), Ran(outcome), CLEANS) == Settle(outcome), "a first run sees the Stop itself"
+    assert advance(woken(), Ran(outcome), UNSAFE) == Settle(outcome), "there is no hook"
+
+
+def test_an_unsafe_woken_run_that_was_cut_off_is_cleaned_up_after_and_a_safe_one_runs_again() -> None:
+    assert advance(woken(), WorkerLost("half"), CLEANS) == CleanUp(Interrupt("half"))
+    assert advance(State(), WorkerLost("half"), CLEANS) == Interrupt("half")
+    assert advance(woken(), WorkerStopped("half"), SAFE_CLEANS) == Execute()
+
+
+def test_a_result_of_a_woken_run_settles_the_call_and_nothing_is_cleaned_up() -> None:
+    assert advance(woken(), Ran(DONE), CLEANS) == Settle(DONE)
+    failed = results.tool_error("pay", ValueError("no"))
+    assert advance(woken(), Ran(failed), CLEANS) == Settle(failed)
+
+
+def test_a_clean_up_that_failed_is_told_in_every_kind_of_result() -> None:
+    assert after_clean_up(CleanUp(Abort("half")), "It broke.") == Abort("half", cleanup="It broke.")
+    assert after_clean_up(CleanUp(Interrupt("half")), "It broke.") == Interrupt("half", cleanup="It broke.")
+    assert after_clean_up(CleanUp(Settle(ABORTED)), "") == Settle(ABORTED)
+    told = after_clean_up(CleanUp(Settle(ABORTED)), "It broke.")
+    assert isinstance(told, Settle)
+    assert "It broke. (cleanup_unknown)" in told.outcome.text
+    assert told.outcome.text.endswith("</harness>")
+    assert told.outcome.text.count("<harness>") == 1
+
+
+def test_a_parked_task_whose_tool_is_gone_is_unavailable_only_when_nothing_of_the_wake_has_run() -> None:
+    state = woken(not_here=5)
+    assert advance(state, Ran(NOT_HERE), CLEANS) == Unavailable()
+    begun = woken(not_here=5, published="half")
+    assert advance(begun, Ran(NOT_HERE), CLEANS) == Interrupt("half")
