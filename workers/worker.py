@@ -20,12 +20,14 @@ from typing import NoReturn
 from temporalio.client import Client
 from temporalio.worker import Worker
 from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxRestrictions
+from tenacity import AsyncRetrying, before_sleep_log, wait_exponential
 
 from activities.adopt import AdoptActivities
 from activities.expectation import ExpectationActivities
 from activities.gates import GateActivities
 from activities.keeping import KeepingActivities
 from activities.model import ModelActivities
+from activities.registry import RegistryActivities
 from activities.run_hooks import RunHookActivities
 from activities.sending import SendActivities
 from activities.tasks import TaskActivities
@@ -33,6 +35,7 @@ from activities.tools import ToolActivities
 from activities.waiting import WaitingActivities
 from tarry import serving
 from tarry.app import App
+from tarry.client.registry import announce
 from tarry.connect import ConnectError, check_search_attributes, connect
 from tarry.entries import EntryCache, EntryReader
 from tarry.loading import LoadError, load_app
@@ -42,10 +45,11 @@ from workers.lost_sight import look_every
 from workflows.conversation import Conversation
 from workflows.expectation import Expectation
 from workflows.generation import Generation
+from workflows.registry import Registry
 from workflows.task import Task
 from workflows.tool_call import ToolCall
 
-WORKFLOWS = [Conversation, Expectation, Generation, ToolCall, Task]
+WORKFLOWS = [Conversation, Expectation, Generation, Registry, ToolCall, Task]
 
 PASSED_THROUGH = ("signals", "tarry", "workflows", "pydantic", "pydantic_core", "httpx", "httpx2", "openai")
 """Modules that every workflow instance shares: importing them anew for each cost about a quarter of a worker's CPU.
@@ -99,6 +103,7 @@ def build_worker(client: Client, app: App, settings: Settings) -> Worker:
             adopting.adopt,
             SendActivities(client).send,
             expecting.forward,
+            RegistryActivities(client).sweep,
         ],
         workflow_runner=SandboxedWorkflowRunner(
             restrictions=SandboxRestrictions.default.with_passthrough_modules(*PASSED_THROUGH)
@@ -121,10 +126,21 @@ async def serve(app: App, settings: Settings) -> None:
     _on_signals(stop)
     async with worker:
         print("ready", flush=True)
-        looking = asyncio.create_task(look_every(client, settings.task_queue))
+        asides = [
+            asyncio.create_task(announce_hooks(client, app, settings)),
+            asyncio.create_task(look_every(client, settings.task_queue)),
+        ]
         await stop.wait()
-        looking.cancel()
+        for aside in asides:
+            aside.cancel()
         logging.info("stopping: running work has %g s to finish", settings.shutdown_grace)
+
+
+async def announce_hooks(client: Client, app: App, settings: Settings) -> None:
+    """Tell once which hooks this worker has, however long the server is away (spec §5.3)."""
+    complain = before_sleep_log(logging.getLogger(__name__), logging.WARNING)
+    patient = AsyncRetrying(wait=wait_exponential(max=30), before_sleep=complain)
+    await patient(announce, client, settings.task_queue, app.registry.fingerprint)
 
 
 def _on_signals(stop: asyncio.Event) -> None:

@@ -226,7 +226,7 @@ class Loop(ABC):
     async def _rest(self, park: Park) -> machine.Event | None:
         note = self._note(park)
         if self._shown != park:
-            show_parked(park, note, self._shown_as(park))
+            show_parked(park, note, self._shown_as(park), self._state.asked_under)
             self._shown = park
         show_details(park, note)
         await watching.watch(self._state, park.on)

@@ -13,7 +13,7 @@ from temporalio import workflow
 
 from signals.box import Box
 from signals.parking import Park, Wake, commit, wake
-from tarry.attributes import DEADLINE, STATE, WAITING_FOR
+from tarry.attributes import DEADLINE, REGISTRY, STATE, WAITING_FOR
 from tarry.core.parked_note import labels, parked_details
 from tarry.core.task_state import State
 from tarry.core.text import bound_text
@@ -79,11 +79,13 @@ class Rest:
         self._rings = True
 
 
-def show_parked(park: Park, note: ParkedNote, state: str) -> None:
+def show_parked(park: Park, note: ParkedNote, state: str, asked_under: str) -> None:
     """Put a new park into lists: two events (spec §9.1, §9.2)."""
     deadline = DEADLINE.value_unset() if park.until is None else DEADLINE.value_set(park.until)
     waiting_for = WAITING_FOR.value_set(labels(park.keys)) if park.keys else WAITING_FOR.value_unset()
-    workflow.upsert_search_attributes([STATE.value_set(state), waiting_for, deadline])
+    # Found by it when other hooks count (spec §5.3). Like the memo it stays, and is read together with the state.
+    hooks = [REGISTRY.value_set(asked_under)] if state == "gated" else []
+    workflow.upsert_search_attributes([STATE.value_set(state), waiting_for, deadline, *hooks])
     workflow.upsert_memo({PARKED_MEMO: note})
 
 

@@ -14,6 +14,7 @@ from tarry.cli.exits import EXIT_CODES
 from tarry.cli.explain import explain
 from tarry.cli.gateway import gateway
 from tarry.cli.reading import transcript
+from tarry.cli.registry import app as registry
 from tarry.cli.signals import receipt, signal
 from tarry.cli.submissions import submit, wait
 from tarry.cli.waking import wake
@@ -31,6 +32,7 @@ app = typer.Typer(
 
 for _command in (dev, worker, gateway, ask, submit, wait, transcript, ps, explain, signal, receipt, retry, abort, wake):
     app.command(epilog=EXIT_CODES)(_command)
+app.add_typer(registry, name="registry")
 app.add_typer(demo, name="demo")
 
 

@@ -15,6 +15,7 @@ from temporalio.service import RPCError
 from tarry.client import ServerUnavailable, TarryError
 from tarry.connect import ConnectError
 from tarry.embedded import ServerError
+from tarry.loading import LoadError
 from tarry.settings import SettingsError
 from tarry.store import StoreError
 
@@ -61,7 +62,7 @@ def problem_of(error: BaseException) -> Problem | None:
     match error:
         case Problem():
             return error
-        case ServerUnavailable() | ConnectError() | SettingsError() | StoreError() | ServerError():
+        case ServerUnavailable() | ConnectError() | SettingsError() | StoreError() | ServerError() | LoadError():
             return Problem(ExitCode.PUT_RIGHT, _kind(error), str(error))
         case TarryError():
             return Problem(ExitCode.NO_ANSWER, _kind(error), str(error))

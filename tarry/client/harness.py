@@ -19,8 +19,9 @@ from temporalio.service import RPCError, RPCStatusCode
 
 from signals.box import Receipt
 from signals.tokens import Signal
+from tarry import app as apps
 from tarry import attributes
-from tarry.client import signals, tasks
+from tarry.client import registry, signals, tasks
 from tarry.client.conversation import UPDATE_TIMEOUT, Conversation
 from tarry.client.durable_tasks import DurableTaskHandle, start_task
 from tarry.client.errors import NoSuchConversation, NoSuchTask, NotHeld, reaching_server, translate
@@ -206,6 +207,20 @@ class Harness:
             ServerUnavailable: no server answers.
         """
         return await WakeCheck(self.client, self.settings.task_queue).look()
+
+    async def publish(self, app: apps.App) -> str:
+        """Let the hooks of `app` count from now on; return their fingerprint. Needs no worker (spec §5.3).
+
+        Every call that waits before its intent, and was asked under other hooks, is asked anew. Publishing what counts
+        already wakes nobody. Once something was published, only publications count: publish each deploy that changes
+        hooks, and a step back to an older one. Without any, a deploy counts when its first worker starts.
+
+        Raises:
+            ServerUnavailable: no server answers.
+        """
+        fingerprint = app.registry.fingerprint
+        await registry.publish(self.client, self.settings.task_queue, fingerprint)
+        return fingerprint
 
     @reaching_server()
     async def retry(self, task_id: str) -> bool:

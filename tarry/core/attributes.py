@@ -26,9 +26,12 @@ TOOL = Attribute("TarryTool", "Keyword")
 WAITING_FOR = Attribute("TarryWaitingFor", "KeywordList")
 DEADLINE = Attribute("TarryDeadline", "Datetime")
 
+REGISTRY = Attribute("TarryRegistry", "Keyword")
+"""Of a call that waits before its intent: the fingerprint of the hooks that were asked; it counts while gated."""
+
 # Nothing sets this yet: subagents will. It is registered from the start, since a workflow that sets one which its
 # namespace does not know is stuck.
 PATH = Attribute("TarryPath", "Keyword")
 
-ATTRIBUTES = (STATE, CONVERSATION, TOOL, WAITING_FOR, DEADLINE, PATH)
+ATTRIBUTES = (STATE, CONVERSATION, TOOL, WAITING_FOR, DEADLINE, REGISTRY, PATH)
 """All that a namespace must know before a worker of ours may run on it."""

@@ -17,6 +17,7 @@ from tarry.cli.processes import chosen_app, ended, needs_own_server, shell_code
 from tarry.client import Harness, InboxFull, NotHeld, RequestConflict, ServerUnavailable
 from tarry.connect import ConnectError, ServerUnreachable
 from tarry.embedded import ServerError, free_port
+from tarry.loading import LoadError
 from tarry.processes import environment_of
 from tarry.settings import Settings, SettingsError
 from tarry.store import StoreError
@@ -44,6 +45,7 @@ def nowhere(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         (ServerError("port taken"), 2, "server_error"),
         (SettingsError("bad setting"), 2, "settings_error"),
         (StoreError("blob missing"), 2, "store_error"),
+        (LoadError("no such module"), 2, "load_error"),
         (ServerUnavailable("nobody answers"), 2, "server_unavailable"),
         (RPCError("gone", RPCStatusCode.UNAVAILABLE, b""), 2, "rpc_error"),
     ],
