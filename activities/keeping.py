@@ -15,6 +15,7 @@ from tarry.core.keeping import (
     FIND_SUBMISSION,
     SALVAGE,
     SEAL,
+    TERMINATE,
     Archived,
     ArchiveInput,
     FindSubmissionInput,
@@ -22,6 +23,7 @@ from tarry.core.keeping import (
     Salvaged,
     SalvageInput,
     SealInput,
+    TerminateInput,
 )
 from tarry.core.protocol import VIEW, GenerationView
 from tarry.core.transcript import Page, PageRef
@@ -75,7 +77,14 @@ class KeepingActivities:
         view = await handle.query(VIEW, result_type=GenerationView)
         first = view.pages[-1].last if view.pages else input.start
         entries = await self._reader.read(input.generation_id, first, view.end)
-        return Salvaged(pages=view.pages, entries=tuple(entries), usage=view.usage)
+        return Salvaged(pages=view.pages, entries=tuple(entries), usage=view.usage, placed=view.placed)
+
+    @activity.defn(name=TERMINATE)
+    async def terminate(self, input: TerminateInput) -> None:
+        """End workflows by force; those that are over stay as they are."""
+        for workflow_id in input.workflow_ids:
+            with contextlib.suppress(RPCError):
+                await self._client.get_workflow_handle(workflow_id).terminate(reason="it did not stop in time")
 
     async def _drain(self, generation_id: str) -> None:
         quoted = generation_id.replace("\\", "\\\\").replace('"', '\\"')

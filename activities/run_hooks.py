@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -11,9 +12,10 @@ from typing import Any
 from temporalio import activity
 
 from activities.gates import IO_SECONDS, QUICK_SECONDS
+from activities.heartbeat import Heartbeat
 from activities.runner import ToolThread
 from tarry.app import Registry
-from tarry.core.protocol import ResolvedCall
+from tarry.core.protocol import Progress, ResolvedCall
 from tarry.core.run_hooks import ASK_RUN_HOOKS, Moment, RunHookAnswer, RunHookInput
 from tarry.core.text import bound_text, clean_text
 from tarry.hooks import Continue, Hooks, HookTask, Turn
@@ -31,6 +33,11 @@ class RunHookActivities:
     @activity.defn(name=ASK_RUN_HOOKS)
     async def ask(self, input: RunHookInput) -> RunHookAnswer:
         """Their tasks in the order of their extensions, and the first input that sends the agent back."""
+        # A lost worker is noticed by its silence; a local activity has its own short limit.
+        async with contextlib.nullcontext() if activity.info().is_local else Heartbeat(Progress):
+            return await self._ask(input)
+
+    async def _ask(self, input: RunHookInput) -> RunHookAnswer:
         told = Turn(input.conversation_id, input.generation_id, input.turn, input.text, input.results)
         ends = time.monotonic() + (QUICK_SECONDS if activity.info().is_local else IO_SECONDS)
         tasks: list[ResolvedCall] = []
@@ -49,6 +56,8 @@ class RunHookActivities:
                 activity.logger.warning("A hook of %s failed", name, exc_info=error)
                 text = f"hook {input.moment} of {name} failed with {type(error).__name__}: {error}"
                 problems.append(bound_text(text, max_bytes=1024).text)
+        if len(tasks) > MAX_TASKS:
+            problems.append(f"hooks {input.moment} returned {len(tasks)} tasks; those after {MAX_TASKS} were left out")
         return RunHookAnswer(tasks=tuple(tasks[:MAX_TASKS]), go_on=go_on, problems=tuple(problems))
 
 

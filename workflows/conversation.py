@@ -68,6 +68,7 @@ class Conversation:
             # Whoever started it by a plain signal did not set it, and lists go by it (spec §9.1).
             workflow.upsert_search_attributes([attributes.CONVERSATION.value_set(workflow.info().workflow_id)])
         self._sending = asyncio.ensure_future(outbox.serve(self._state.commits))
+        self._mailing = asyncio.ensure_future(self._tell_mail())
         await supervise(self._body(), self._abort_all)
         while self._stop.is_set or self._state.commits.outbox:  # a Stop, or a commit, in the very task that turns over
             await supervise(self._body(), self._abort_all)
@@ -83,7 +84,7 @@ class Conversation:
                 return
 
     async def _answer(self, run: OpenRun) -> None:
-        result = await run_generation(self._state, run, self._stop)
+        result = await run_generation(self._state, run, self._stop, self._state.begin_open)
         if result.pages and self._state.transcript.tail:
             await seal(self._state.transcript, StopSwitch())
         self._state.close_run(run, result, workflow.now())
@@ -151,21 +152,29 @@ class Conversation:
         self._state.open_next(workflow.now(), workflow.info().workflow_id)
         record = self._state.inbox.find(input.request_id)
         assert record is not None
-        if record.status == "queued":
-            self._tell_mail()
         return record
 
     def _tell_settled(self) -> None:
         """In the task that settles: the outbox is part of the same commit (spec §7.2)."""
         self._state.commits.send(self._state.notices(workflow.info().workflow_id))
 
-    def _tell_mail(self) -> None:
-        run = self._state.open
-        if run is not None and not self._stop.is_set and workflow.patched(patches.MAIL) and self._state.wants_telling():
-            self._mailing = asyncio.ensure_future(tell_mail(run.generation_id))
+    async def _tell_mail(self) -> None:
+        """Tell the open run of steers, also of those that came before its workflow was there.
+
+        Not where it is admitted: the end of the run may come in the same task, or in one that a replay counts to it.
+        Conditions are looked at once everything that came has been taken in, whatever came first.
+        """
+        while True:
+            await workflow.wait_condition(lambda: self._state.wants_telling and not self._stop.is_set)
+            run = self._state.tell_open()
+            if workflow.patched(patches.MAIL):
+                await tell_mail(run.generation_id)
 
     async def _hand_over(self, args: Sequence[RawValue]) -> None:
         take = read_signal(args, TakeInput)
+        if take is not None and self._stop.is_set:
+            # What came after the Stop is for the next run: this one would take it along to its end.
+            take = take.model_copy(update={"only_look": True})
         boundary = None if take is None else self._state.take_steer(take)
         if take is not None and boundary is not None:
             await hand_over(take.generation_id, boundary)

@@ -49,6 +49,9 @@ from workflows.mailing import Mailbox
 from workflows.round import Round
 from workflows.supervise import Holder, StopSwitch, supervise
 
+_BOUNDARIES = machine.RoundEnded | machine.RoundHeard | machine.Yielded
+"""Between two turns, when the next request comes: here steers are placed, pages sealed, runs turned over."""
+
 
 @dataclass(frozen=True)
 class HookEnds:
@@ -94,7 +97,7 @@ class Generation:
             step = machine.advance(self._state, event, self._input.settings)
             self._append(step, event)
             command = step.command
-            if isinstance(event, machine.RoundEnded | machine.RoundHeard) and isinstance(command, machine.RequestModel):
+            if isinstance(event, _BOUNDARIES) and isinstance(command, machine.RequestModel):
                 await self._place_steers()
                 if self._transcript.wants_sealing and not self._stop.is_set:
                     await seal(self._transcript, self._stop)
@@ -192,7 +195,7 @@ class Generation:
         return machine.Aborted() if self._stop.is_set else machine.Yielded(go_on)
 
     async def _hook_outcomes(self, moment: run_hooks.Moment, kind: str) -> HookEnds:
-        answer = await hook_tasks.ask(self._told(moment), kind)
+        answer = await hook_tasks.ask(self._told(moment), kind, self._input.settings, self._stop)
         for problem in answer.problems:
             self._note(problem)
         found = await hook_tasks.outcomes(self._input, self._state.turn, answer.tasks, self._stop)
@@ -275,6 +278,7 @@ class Generation:
             phase=self._phase,
             held=self._holder.why,
             usage=self._state.usage,
+            placed=tuple(self._state.placed),
         )
 
     @workflow.update(name=RETRY)

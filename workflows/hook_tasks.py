@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 
+from pydantic import ValidationError
 from temporalio import workflow
-from temporalio.exceptions import ActivityError, ChildWorkflowError, WorkflowAlreadyStartedError
+from temporalio.exceptions import ActivityError, ChildWorkflowError, FailureError, WorkflowAlreadyStartedError
 
-from tarry.core.protocol import DURABLE_TASK, ResolvedCall, digest
+from tarry.core.keeping import ADOPT, Adopted, AdoptInput
+from tarry.core.protocol import DURABLE_TASK, ResolvedCall, RunSettings, digest
 from tarry.core.run import GenerationInput
 from tarry.core.run_hooks import ASK_RUN_HOOKS, RunHookAnswer, RunHookInput
 from tarry.core.task_state import TaskInput, TaskOutcome
@@ -16,24 +19,21 @@ from workflows import options
 from workflows.supervise import StopSwitch
 
 
-async def ask(input: RunHookInput, kind: str) -> RunHookAnswer:
-    """What the hooks answer; hooks that cannot be asked at all are told of, and answer nothing."""
+async def ask(input: RunHookInput, kind: str, settings: RunSettings, stop: StopSwitch) -> RunHookAnswer:
+    """What the hooks answer; hooks that cannot be asked at all are told of, and answer nothing. A Stop ends it."""
     if kind == "quick":
-        try:
-            quick: RunHookAnswer = await workflow.execute_local_activity(
-                ASK_RUN_HOOKS, input, result_type=RunHookAnswer, **options.LOOKUP
+        # The failure of a local activity comes bare, with no ActivityError around it.
+        with contextlib.suppress(FailureError):
+            return await stop.watch(
+                workflow.start_local_activity(ASK_RUN_HOOKS, input, result_type=RunHookAnswer, **options.LOOKUP)
             )
-        except ActivityError:
-            pass
-        else:
-            return quick
+        if stop.is_set:
+            return RunHookAnswer()
+    config = options.call_hooks(settings, stopped=False)
     try:
-        slow: RunHookAnswer = await workflow.execute_activity(
-            ASK_RUN_HOOKS, input, result_type=RunHookAnswer, **options.HOOKS
-        )
-    except ActivityError as error:
+        return await stop.watch(workflow.start_activity(ASK_RUN_HOOKS, input, result_type=RunHookAnswer, **config))
+    except FailureError as error:
         return RunHookAnswer(problems=(f"the hooks could not be asked: {error.cause or error}",))
-    return slow
 
 
 async def outcomes(
@@ -48,13 +48,43 @@ async def _outcome(run: GenerationInput, name: str, call: ResolvedCall, stop: St
         return None
     content = digest(canonical_json([call.tool, call.arguments]))
     task_id = f"{workflow.info().workflow_id}/{name}"
+    suffix = ""
+    for number in range(2, 100):
+        try:
+            return await _start(run, task_id + suffix, content, call, stop)
+        except ChildWorkflowError:  # ended from outside
+            return None
+        except WorkflowAlreadyStartedError:
+            adopted = await _adopt(run, task_id + suffix, content, stop)
+        if adopted.matches:
+            return _adopted_outcome(adopted)
+        suffix = f"~{number}"
+    return None
+
+
+async def _start(run: GenerationInput, task_id: str, content: str, call: ResolvedCall, stop: StopSwitch) -> TaskOutcome:
+    child = await workflow.start_child_workflow(
+        DURABLE_TASK,
+        TaskInput(conversation_id=run.conversation_id, call=call, settings=run.settings),
+        result_type=TaskOutcome,
+        **options.child(task_id, run.conversation_id, content, options.summary(call), call.tool),
+    )
+    return await stop.watch_child(child)
+
+
+async def _adopt(run: GenerationInput, task_id: str, content: str, stop: StopSwitch) -> Adopted:
+    """The task of an earlier timeline: a reset repeats no effect (spec §1.7)."""
+    input = AdoptInput(workflow_id=task_id, digest=content)
     try:
-        child = await workflow.start_child_workflow(
-            DURABLE_TASK,
-            TaskInput(conversation_id=run.conversation_id, call=call, settings=run.settings),
-            result_type=TaskOutcome,
-            **options.child(task_id, run.conversation_id, content, options.summary(call), call.tool),
+        return await stop.watch(
+            workflow.start_activity(ADOPT, input, result_type=Adopted, **options.adopt(run.settings))
         )
-        return await stop.watch_child(child)
-    except (ChildWorkflowError, WorkflowAlreadyStartedError):  # ended from outside; or an earlier timeline's
+    except ActivityError:
+        return Adopted(matches=True)
+
+
+def _adopted_outcome(adopted: Adopted) -> TaskOutcome | None:
+    try:
+        return TaskOutcome.model_validate(adopted.result)
+    except ValidationError:
         return None

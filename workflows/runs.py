@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from pydantic import ValidationError
 from temporalio import workflow
 from temporalio.exceptions import ActivityError, ChildWorkflowError, WorkflowAlreadyStartedError
@@ -15,8 +17,12 @@ from workflows import options
 from workflows.supervise import StopSwitch
 
 
-async def run_generation(state: ConversationState, run: OpenRun, stop: StopSwitch) -> RunResult:
+async def run_generation(
+    state: ConversationState, run: OpenRun, stop: StopSwitch, begun: Callable[[], None]
+) -> RunResult:
     """The run's result; a run that ends without one is salvaged and its input `unanswered`.
+
+    `begun` is called when its workflow is there.
 
     One that is stopped before it is started is not started. When another timeline answered another input under its
     id, it gets the next one (spec §1.7).
@@ -26,10 +32,11 @@ async def run_generation(state: ConversationState, run: OpenRun, stop: StopSwitc
     first_id = run.generation_id
     for number in range(2, 100):
         try:
-            return await _start(run, stop)
+            return await _start(run, stop, begun)
         except ChildWorkflowError as error:
             return await _salvage(run, str(error.cause or error))
         except WorkflowAlreadyStartedError:
+            begun()
             adopted = await _adopt(run, stop)
         if adopted.matches:
             return _adopted_result(adopted) or await _salvage(run, "it left no result")
@@ -55,7 +62,7 @@ def _fingerprint(run: OpenRun) -> str:
     return digest(canonical_json([run.run, run.start.index, run.start.chain]))
 
 
-async def _start(run: OpenRun, stop: StopSwitch) -> RunResult:
+async def _start(run: OpenRun, stop: StopSwitch, begun: Callable[[], None]) -> RunResult:
     input = _input(run)
     child = await workflow.start_child_workflow(
         GENERATION,
@@ -63,6 +70,7 @@ async def _start(run: OpenRun, stop: StopSwitch) -> RunResult:
         result_type=RunResult,
         **options.child(run.generation_id, input.conversation_id, _fingerprint(run), f"run {run.run}"),
     )
+    begun()
     return await stop.watch_child(child)
 
 
@@ -92,5 +100,11 @@ async def _salvage(run: OpenRun, why: str) -> RunResult:
     except ActivityError:
         kept = Salvaged()
     return RunResult(
-        status="unanswered", reason="lost", detail=why, pages=kept.pages, entries=kept.entries, usage=kept.usage
+        status="unanswered",
+        reason="lost",
+        detail=why,
+        pages=kept.pages,
+        entries=kept.entries,
+        usage=kept.usage,
+        placed=kept.placed,
     )

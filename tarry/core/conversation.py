@@ -37,7 +37,8 @@ class OpenRun(Frozen):
     start: Position
     settings: RunSettings
     taken: tuple[Queued, ...] = Field(default=(), description="steers that it took at a boundary")
-    is_told: bool = Field(default=False, description="that something is queued, since its last boundary")
+    is_begun: bool = Field(default=False, description="its workflow is there and can be told of mail")
+    is_told: bool = Field(default=False, description="that a steer is queued, since its last boundary")
 
 
 class ConversationState(BaseModel):
@@ -106,7 +107,7 @@ class ConversationState(BaseModel):
     def rename_open(self, generation_id: str) -> OpenRun:
         """The open run goes on under another id, since another timeline used its own (spec §1.7)."""
         assert self.open is not None
-        self.open = self.open.model_copy(update={"generation_id": generation_id})
+        self.open = self.open.model_copy(update={"generation_id": generation_id, "is_begun": False, "is_told": False})
         return self.open
 
     def generation_of(self, conversation_id: str, run: int) -> str:
@@ -140,12 +141,21 @@ class ConversationState(BaseModel):
         self.usage = self.usage + result.usage
         self.open = None
 
+    def begin_open(self) -> None:
+        """The workflow of the open run is there."""
+        assert self.open is not None
+        self.open = self.open.model_copy(update={"is_begun": True})
+
+    @property
     def wants_telling(self) -> bool:
-        """Whether the open run is to be told that something is queued: once until it asks. Counts as told then."""
-        if self.open is None or self.open.is_told:
-            return False
+        """Whether the open run is to be told that a steer is queued: once until it asks."""
+        return self.open is not None and self.open.is_begun and not self.open.is_told and self.inbox.steers > 0
+
+    def tell_open(self) -> OpenRun:
+        """The open run counts as told."""
+        assert self.open is not None
         self.open = self.open.model_copy(update={"is_told": True})
-        return True
+        return self.open
 
     def take_steer(self, take: TakeInput) -> Boundary | None:
         """What the open run gets at a boundary; None when it is not that run that asks."""
@@ -155,7 +165,8 @@ class ConversationState(BaseModel):
         taken = self.open.taken if item is None else (*self.open.taken, item)
         self.open = self.open.model_copy(update={"taken": taken, "is_told": False})
         items = () if item is None else (Taken(request_id=item.request_id, content=item.content, at=item.at),)
-        return Boundary(number=take.number, items=items, queued=len(self.inbox.queue))
+        queued = len(self.inbox.queue) if take.only_look else self.inbox.steers
+        return Boundary(number=take.number, items=items, queued=queued)
 
     def notices(self, conversation_id: str) -> list[SendSignal]:
         """Who is to be told of submissions that have settled since, and what (spec §7.2)."""

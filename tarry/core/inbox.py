@@ -129,6 +129,11 @@ class Inbox(BaseModel):
         )
         return record
 
+    @property
+    def steers(self) -> int:
+        """How many of the queued inputs are steers."""
+        return sum(item.steer for item in self.queue)
+
     def take_steer(self, run: int) -> Queued | None:
         """Take the oldest queued steer out for run `run`, which places it or gives it back."""
         item = next((queued for queued in self.queue if queued.steer), None)

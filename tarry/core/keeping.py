@@ -15,6 +15,7 @@ ARCHIVE = "tarry.archive"
 FIND_SUBMISSION = "tarry.find-submission"
 ADOPT = "tarry.adopt"
 SALVAGE = "tarry.salvage"
+TERMINATE = "tarry.terminate"
 
 DIGEST_MEMO = "tarry.digest"
 """The memo by which a parent recognises a child with the same arguments (spec §1.7)."""
@@ -55,6 +56,7 @@ class Salvaged(Frozen):
     pages: tuple[PageRef, ...] = ()
     entries: tuple[Entry, ...] = ()
     usage: Usage = Usage()
+    placed: tuple[str, ...] = ()
 
 
 class ArchiveInput(Frozen):
@@ -82,3 +84,9 @@ class FoundSubmission(Frozen):
     """The packed record, None when no archive holds it."""
 
     record: str | None
+
+
+class TerminateInput(Frozen):
+    """End these workflows by force."""
+
+    workflow_ids: tuple[str, ...]

@@ -10,7 +10,7 @@ from datetime import datetime
 from tarry.core.messages import Frozen
 
 MAIL = "tarry.mail"
-"""Plain signal to an open run: something is queued."""
+"""Plain signal to an open run: a steer is queued."""
 TAKE = "tarry.take"
 """Plain signal to the conversation: a `TakeInput`."""
 BOUNDARY = "tarry.boundary"
@@ -34,7 +34,7 @@ class Taken(Frozen):
 
 
 class Boundary(Frozen):
-    """What the run gets at its boundary `number`, and how many inputs are queued still."""
+    """What the run gets at its boundary `number`, and how many steers are queued still; on a look, how many inputs."""
 
     number: int
     items: tuple[Taken, ...] = ()

@@ -175,6 +175,7 @@ class GenerationView(Frozen):
     phase: str
     held: str = ""
     usage: Usage = Usage()
+    placed: tuple[str, ...] = Field(default=(), description="request ids of the steers that it placed")
 
 
 RunStatus = Literal["done", "unanswered"]
