@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from tarry.tools import Tool, tool
 from tests.support.answers import ask
 from tests.support.stage import Stage, stage
 from tests.support.waiting import eventually
+from workflows import supervise
 
 
 class News(BaseModel):
@@ -326,3 +328,35 @@ async def test_a_wait_that_closes_a_circle_is_refused_and_names_it(server: Embed
 
         assert f"closes a circle: {two.id} -> {one.id} -> {two.id}" in (await two.outcome()).error
         assert (await one.outcome()).result == two.id
+
+
+async def test_a_child_whose_clean_up_hangs_has_less_time_than_its_owner(
+    server: EmbeddedServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(supervise, "CLEANUP_SECONDS", 5.0)
+    monkeypatch.setattr(supervise, "LEAST_CLEANUP_SECONDS", 1.0)
+    cleaned: list[str] = []
+    stuck: DurableTask[str, str] = DurableTask("app.stuck", str, str)
+
+    @stuck.phase
+    def begin(text: str) -> Sleep:
+        return Sleep(signals=[NEWS.key("never")])
+
+    @stuck.abort
+    async def hangs(text: str) -> None:
+        cleaned.append(text)
+        await asyncio.Event().wait()
+
+    @tool
+    async def outer(api: ToolApi) -> str:
+        ids.append((await api.create_task(stuck, "hi", key="stuck")).task_id)
+        return "outer"
+
+    ids: list[str] = []
+    async with stage(server, app_with(outer, tasks=(stuck,)), tmp_path) as on:
+        answer = await ask(on.harness.conversation())
+        ended = await on.client.get_workflow_handle(ids[0]).result()
+
+    assert answer.texts == ["outer"]
+    assert (cleaned, ended["status"]) == (["hi"], "aborted")
+    assert "had no success in time" in ended["error"]

@@ -34,7 +34,7 @@ from tests.support.parking import (
 from tests.support.shell import succeeds
 from tests.support.stage import Stage, idle_stage, stage
 from tests.support.waiting import eventually
-from workflows import options
+from workflows import supervise
 
 DONE = Sleep(signals=[ANSWER.key("done")], until=HOUR)
 
@@ -119,7 +119,8 @@ async def test_clean_up_that_raises_is_tried_again(server: EmbeddedServer, tmp_p
 async def test_clean_up_without_success_is_given_up_in_time_and_the_result_says_so(
     server: EmbeddedServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, hangs: bool
 ) -> None:
-    monkeypatch.setattr(options, "CLEANUP_SECONDS", 2.5)
+    monkeypatch.setattr(supervise, "CLEANUP_SECONDS", 2.5)
+    monkeypatch.setattr(supervise, "LEAST_CLEANUP_SECONDS", 2.5)
     tried: list[int] = []
     end = threading.Event()
 
