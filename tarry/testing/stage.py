@@ -28,6 +28,8 @@ HEARTBEAT_TIMEOUT = 2.0
 SHUTDOWN_GRACE = 2.0
 """Seconds: a stage that closes has what it came for."""
 
+PARKED = ("sleeping", "gated")
+
 
 class Stage:
     """Use it as a context. `harness` is connected, no worker runs yet; when it closes, its processes end.
@@ -94,7 +96,7 @@ class Stage:
 
         async def sleeping() -> list[str]:
             items = [item async for item in self.harness.work()]
-            return [item.id for item in items if item.conversation_id == conversation_id and item.state == "sleeping"]
+            return [item.id for item in items if item.conversation_id == conversation_id and item.state in PARKED]
 
         return (await eventually(sleeping))[0]
 
