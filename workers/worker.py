@@ -100,6 +100,7 @@ def build_worker(client: Client, app: App, settings: Settings) -> Worker:
             keeping.archive,
             keeping.find_submission,
             keeping.salvage,
+            keeping.terminate,
             adopting.adopt,
             SendActivities(client).send,
             expecting.forward,

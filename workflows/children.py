@@ -9,18 +9,21 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import hashlib
+from collections.abc import Callable
+from datetime import datetime, timedelta
 from typing import Any
 
 from temporalio import workflow
 from temporalio.exceptions import ActivityError, ChildWorkflowError, FailureError, WorkflowAlreadyStartedError
 from temporalio.workflow import ChildWorkflowHandle
 
-from tarry.core.keeping import ADOPT, Adopted, AdoptInput
-from tarry.core.protocol import DURABLE_TASK, TOOL_CALL, ResolvedCall, RunSettings, ToolOutcome, digest
+from tarry.core.keeping import ADOPT, TERMINATE, Adopted, AdoptInput, TerminateInput
+from tarry.core.protocol import ABORT, DURABLE_TASK, TOOL_CALL, ResolvedCall, RunSettings, ToolOutcome, digest
 from tarry.core.task_state import Child, State, TaskInput, TaskOutcome, ToolCallInput
 from tarry.core.text import canonical_json
-from tarry.core.waiting import CreateChild
+from tarry.core.waiting import AbortInput, CreateChild
 from workflows import options
+from workflows.supervise import LEVEL_SECONDS
 
 MAX_KEY = 100
 """Characters of a key that stand in an id as they are; others are hashed."""
@@ -62,16 +65,24 @@ class Children:
         self._live[wanted.key] = asyncio.ensure_future(following)
         return child.task_id
 
-    async def settle(self) -> None:
-        """Stop what still lives and wait for its end: cleanup runs bottom-up (spec §7.4)."""
-        living = [key for key, child in self._state.children.items() if not child.is_over]
-        for key in living:
-            # By its id: the SDK's own cancel is for the first of its runs alone. One that has just ended needs none.
+    async def settle(self, deadline: Callable[[], datetime]) -> None:
+        """Stop what still lives and wait for its end: bottom-up, and over before `deadline` (spec §7.4).
+
+        What is not over by then is terminated.
+        """
+        living = [child for child in self._state.children.values() if not child.is_over]
+        if not living:
+            return
+        until = deadline() - timedelta(seconds=LEVEL_SECONDS)
+        for child in living:
+            # One that has just ended needs no telling.
             with contextlib.suppress(FailureError):
-                await workflow.get_external_workflow_handle(self._state.children[key].task_id).cancel()
-        for key in living:
-            if (following := self._live.get(key)) is not None:
-                await following
+                await workflow.get_external_workflow_handle(child.task_id).signal(ABORT, AbortInput(deadline=until))
+        with contextlib.suppress(asyncio.TimeoutError):
+            await workflow.wait_condition(lambda: self.are_over, timeout=deadline() - workflow.now())
+        if left := tuple(child.task_id for child in living if not child.is_over):
+            await workflow.execute_activity(TERMINATE, TerminateInput(workflow_ids=left), **options.TERMINATE)
+        await workflow.wait_condition(lambda: self.are_over)
 
     async def _start(
         self, child: Child, wanted: CreateChild, conversation_id: str

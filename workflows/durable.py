@@ -41,6 +41,7 @@ from tarry.core.waiting import (
     SIGNAL_STATE,
     TASK,
     WATCH,
+    AbortInput,
     ChildEnd,
     CreateChild,
     TaskState,
@@ -169,7 +170,8 @@ class Durable(Loop):
         if name == RETRY:
             self._holder.release()
         elif name == ABORT:
-            self._stop.set()
+            told = read_signal(args, AbortInput)
+            self._stop.set(told.deadline if told else None)
         elif name == REASK:
             self._take_reask(args)
         elif name == WATCH:

@@ -96,7 +96,8 @@ class Gating:
                 return await self._awaited(
                     workflow.start_local_activity(name, input, result_type=as_type, **options.LOOKUP), until_stop
                 )
-        config = options.call_hooks(self._settings, stopped=self._stop.is_set)
+        left = self._stop.deadline() - workflow.now() if self._stop.is_set else None
+        config = options.call_hooks(self._settings, within=left)
         return await self._awaited(workflow.start_activity(name, input, result_type=as_type, **config), until_stop)
 
     async def _awaited(self, asked: workflow.ActivityHandle[T], until_stop: bool) -> T:

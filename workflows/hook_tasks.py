@@ -29,7 +29,7 @@ async def ask(input: RunHookInput, kind: str, settings: RunSettings, stop: StopS
             )
         if stop.is_set:
             return RunHookAnswer()
-    config = options.call_hooks(settings, stopped=False)
+    config = options.call_hooks(settings, within=None)
     try:
         return await stop.watch(workflow.start_activity(ASK_RUN_HOOKS, input, result_type=RunHookAnswer, **config))
     except FailureError as error:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from abc import ABC, abstractmethod
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, NoReturn
 
 from temporalio import workflow
@@ -149,7 +149,7 @@ class Loop(ABC):
     async def _finished(self, end: machine.End) -> machine.End:
         """What it created is stopped, and everything that was delivered gets its receipt, before the end."""
         self._port.close()
-        await self._children.settle()
+        await self._children.settle(self._stop.deadline)
         await watching.tell(self._state, failed=_is_failure(end))
         await workflow.wait_condition(lambda: self._port.is_quiet)
         return end
@@ -249,9 +249,13 @@ class Loop(ABC):
         is_long = info.get_current_history_length() > self._settings.turnover_events
         return is_long or info.is_continue_as_new_suggested() or self._port.updates > MAX_QUIET_UPDATES
 
+    def _time_left(self) -> timedelta:
+        """For cleaning up."""
+        return self._stop.deadline() - workflow.now()
+
     async def _clean_up(self, command: machine.CleanUp) -> machine.End:
         """Bottom-up, and not watched for a Stop: cleaning up is what a Stop asks for."""
-        await self._children.settle()
+        await self._children.settle(self._stop.deadline)
         if self._shown is not None:  # or lists would say that nothing runs, while the hook does
             self._shown = None
             show_running()

@@ -60,8 +60,11 @@ SEND: ActivityConfig = {
     "summary": "send from the outbox",
 }
 
-CLEANUP_SECONDS = 26.0
-"""How long a stopped task may take to clean up; then its result says that the cleanup is unknown (spec §7.4)."""
+TERMINATE: ActivityConfig = {
+    "start_to_close_timeout": timedelta(seconds=30),
+    "retry_policy": RetryPolicy(initial_interval=timedelta(seconds=1), maximum_interval=timedelta(seconds=30)),
+    "summary": "end by force what did not stop in time",
+}
 
 SALVAGE: ActivityConfig = {
     "start_to_close_timeout": timedelta(minutes=2),
@@ -69,12 +72,12 @@ SALVAGE: ActivityConfig = {
 }
 
 
-def call_hooks(settings: RunSettings, *, stopped: bool) -> ActivityConfig:
+def call_hooks(settings: RunSettings, *, within: timedelta | None) -> ActivityConfig:
     """`HOOKS` of a call, whose lost worker is noticed; after a Stop they have the time of a clean-up."""
     return {
         **HOOKS,
         "heartbeat_timeout": timedelta(seconds=settings.heartbeat_timeout),
-        "schedule_to_close_timeout": timedelta(seconds=CLEANUP_SECONDS) if stopped else None,
+        "schedule_to_close_timeout": within,
     }
 
 
@@ -121,10 +124,10 @@ def reconcile(call: ResolvedCall, settings: RunSettings) -> ActivityConfig:
     }
 
 
-def clean_up(call: ResolvedCall, settings: RunSettings) -> ActivityConfig:
+def clean_up(call: ResolvedCall, settings: RunSettings, within: timedelta) -> ActivityConfig:
     """Cleaning up is idempotent, so it is tried again, until the Stop's time is over."""
     return {
-        "schedule_to_close_timeout": timedelta(seconds=CLEANUP_SECONDS),
+        "schedule_to_close_timeout": within,
         "heartbeat_timeout": timedelta(seconds=settings.heartbeat_timeout),
         "retry_policy": RetryPolicy(initial_interval=RETRY_PAUSE, maximum_interval=timedelta(seconds=5)),
         "cancellation_type": ActivityCancellationType.ABANDON,

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Coroutine
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
 from temporalio import workflow
@@ -39,15 +39,35 @@ async def _with_handlers(body: Awaitable[T]) -> T:
     return result
 
 
+CLEANUP_SECONDS = 26.0
+"""How long a stopped task may take to clean up; then its result says that the cleanup is unknown (spec §7.4)."""
+LEAST_CLEANUP_SECONDS = 10.0
+"""However deep it is nested."""
+LEVEL_SECONDS = 2.0
+"""By how much a child must be done before its owner. All three decide on commands: change them only behind a patch."""
+
+
 class StopSwitch:
     """The abort mark of a workflow, and how it reaches open work."""
 
     def __init__(self) -> None:
         self.is_set = False
+        self._deadline: datetime | None = None
 
-    def set(self) -> None:
-        """Mark; a repeat does nothing. Whoever watches open work cancels it."""
-        self.is_set = True
+    def set(self, deadline: datetime | None = None) -> None:
+        """Mark; a repeat does nothing. Whoever watches open work cancels it.
+
+        `deadline` is when cleaning up must be over, given by whoever stops this work from above.
+        """
+        if not self.is_set:
+            self.is_set = True
+            self._deadline = deadline
+
+    def deadline(self) -> datetime:
+        """When cleaning up must be over: as it was given, or else counted from the first time somebody asks."""
+        if self._deadline is None:
+            self._deadline = workflow.now() + timedelta(seconds=CLEANUP_SECONDS)
+        return max(self._deadline, workflow.now() + timedelta(seconds=LEAST_CLEANUP_SECONDS))
 
     async def watch(self, activity: workflow.ActivityHandle[T]) -> T:
         """Await an activity; a Stop cancels it, and its own end is still awaited."""

@@ -55,7 +55,7 @@ class Task(Durable):
         return workflow.start_activity(TASK_RUN, self._run_input(), result_type=RawValue, **config)
 
     def _start_clean_up(self) -> ActivityHandle[RawValue]:
-        config = options.clean_up(self._input.call, self._settings)
+        config = options.clean_up(self._input.call, self._settings, self._time_left())
         return workflow.start_activity(TASK_CLEAN_UP, self._run_input(), result_type=RawValue, **config)
 
     def _lost(self) -> ToolOutcome:

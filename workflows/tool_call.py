@@ -113,7 +113,7 @@ class ToolCall(Durable):
         return workflow.start_activity(RECONCILE, self._run_input(), result_type=RawValue, **config)
 
     def _start_clean_up(self) -> ActivityHandle[RawValue]:
-        config = options.clean_up(self._input.call, self._input.settings)
+        config = options.clean_up(self._input.call, self._settings, self._time_left())
         return workflow.start_activity(CLEAN_UP, self._run_input(), result_type=RawValue, **config)
 
     def _lost(self) -> ToolOutcome:

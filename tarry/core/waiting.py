@@ -126,6 +126,12 @@ class CreateChild(Frozen):
     attempt: int
 
 
+class AbortInput(Frozen):
+    """A Stop from above, with the time by which cleaning up must be over."""
+
+    deadline: datetime
+
+
 class EndNotice(Frozen):
     """A task that is over, told to one that waits for it."""
 
