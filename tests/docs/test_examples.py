@@ -66,6 +66,57 @@ The export is there, after 200 looks.
 days that have passed on the server's clock: 8
 continued as new: True; no history over 1,200 events: True
 """,
+    "08_parallel_children.py": """\
+waits for ['north', 'south', 'west']
+waits for ['north', 'west']
+accepted without a worker
+south 70 euros, north 65 euros
+west: closed
+""",
+    "09_subagent_waits.py": """\
+asked by a subagent: True
+the question: Which colour?
+work for workers: False - deadline: None
+accepted
+It shall be blue.
+""",
+    "10_approval_gate.py": """\
+asked: Allow shell {"command":"rm -r build"}?
+answered: yes (delivered)
+allowed, and waits for the end of quiet hours
+ran rm -r build
+<harness>
+[info] Approved by Ana: it can be built again (approved)
+</harness>
+asked: Allow shell {"command":"rm -r .git"}?
+answered: no (delivered)
+<harness>
+[error] Tool shell was denied by Ana and not run. Use git clean.
+</harness>
+""",
+    "11_review_on_yield.py": """\
+first: Ready!!
+second: Ready!!!
+third: Ready!!!!
+  user: Say when you are ready.
+  assistant: Ready!
+  user: A reviewer found problems: not loud enough
+  assistant: Ready!!
+  user: Once more.
+  assistant: Ready!!!
+  note: A continuation gave way to an input that had come.
+  user: Never mind the review.
+  assistant: Ready!!!!
+""",
+    "12_after_tools_terminate.py": """\
+done: Heard 'go on', sailing leg 2.
+  user: Set sail.
+  assistant: Heard 'Set sail.', sailing leg 1.
+  tool_result: leg 1 sailed
+  user: go on
+  assistant: Heard 'go on', sailing leg 2.
+  tool_result: leg 2 sailed
+""",
 }
 
 
