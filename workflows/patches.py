@@ -4,3 +4,5 @@ from __future__ import annotations
 
 MAIL = "mail"
 """Conversations tell an open run that something is queued, where they left it to its end before."""
+NOTED_ENDS = "noted-ends"
+"""The end of a run leaves an event in its conversation. Those whose input says so need no marker for it."""

@@ -108,7 +108,7 @@ class Conversation:
     async def _update_with_start(self, input: SubmitInput) -> SubmissionView:
         start: WithStartWorkflowOperation[Any, Any] = WithStartWorkflowOperation(
             CONVERSATION,
-            ConversationInput(nonce=secrets.token_hex(6)),
+            ConversationInput(nonce=secrets.token_hex(6), notes_ends=True),
             id=self.id,
             task_queue=self._settings.task_queue,
             id_conflict_policy=WorkflowIDConflictPolicy.USE_EXISTING,
@@ -138,7 +138,7 @@ class Conversation:
         """The road that needs no worker: the server keeps the input until one comes."""
         await self._sender.start_workflow(
             CONVERSATION,
-            ConversationInput(nonce=secrets.token_hex(6)),
+            ConversationInput(nonce=secrets.token_hex(6), notes_ends=True),
             id=self.id,
             task_queue=self._settings.task_queue,
             id_conflict_policy=WorkflowIDConflictPolicy.USE_EXISTING,
@@ -152,7 +152,7 @@ class Conversation:
         """Start it without an input, owned by the task `owner`; one that is there already stays as it is."""
         await self._client.start_workflow(
             CONVERSATION,
-            ConversationInput(nonce=secrets.token_hex(6)),
+            ConversationInput(nonce=secrets.token_hex(6), notes_ends=True),
             id=self.id,
             task_queue=self._settings.task_queue,
             id_conflict_policy=WorkflowIDConflictPolicy.USE_EXISTING,

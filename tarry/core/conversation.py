@@ -230,3 +230,4 @@ class ConversationInput(Frozen):
 
     nonce: str = ""
     carry: ConversationState | None = None
+    notes_ends: bool = Field(default=False, description="False: maybe begun before an end of a run left an event")
