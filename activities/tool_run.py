@@ -8,8 +8,9 @@ from __future__ import annotations
 import asyncio
 import inspect
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 from pydantic import BaseModel
@@ -23,11 +24,13 @@ from activities.nesting import MustPark
 from activities.output import Output
 from activities.runner import Ended, StopReason, ToolThread, stop_reason
 from activities.tool_api import Host, Purpose, RunApi
+from activities.wrapping import ForeignPark, Wrapped
 from signals.box import Box
 from signals.parking import InvalidPark, Sleep, Wait, park, park_on
 from tarry.api import StaleRun
 from tarry.core import results
 from tarry.core.arguments import BadArguments, parameters_text, validate
+from tarry.core.gates import arguments_digest
 from tarry.core.protocol import (
     ANNOUNCE,
     GIVEN_BACK,
@@ -42,7 +45,9 @@ from tarry.core.protocol import (
 from tarry.core.results import Diagnostic
 from tarry.core.text import bound_text
 from tarry.core.waiting import ParkRequest, StepRequest
+from tarry.hooks import HookCall
 from tarry.tools import API_PARAMETER, RetryTool, Tool
+from tarry.wraps import Wrap
 
 MAX_ATTEMPTS = 6
 """Runs of a tool that asks to be run again, the first included."""
@@ -69,10 +74,13 @@ class ToolRun:
     `touch` is called on the worker's loop when `progress` has changed.
     """
 
-    def __init__(self, tool: Tool, input: ToolRunInput, host: Host, touch: Callable[[], None]) -> None:
+    def __init__(
+        self, tool: Tool, input: ToolRunInput, host: Host, touch: Callable[[], None], wraps: Sequence[Wrap] = ()
+    ) -> None:
         self._tool = tool
         self._input = input
         self._host = host
+        self._wraps = wraps
         self._client = host.harness.client
         self._outcomes = host.outcomes
         self._grace = host.grace.total_seconds()
@@ -157,8 +165,8 @@ class ToolRun:
     def _may_rerun(self) -> bool:
         return self._tool.replay == "safe" and self._input.call.replay == "safe"
 
-    def _arguments(self) -> BaseModel:
-        return validate(self._input.call.arguments, self._tool.parameters)
+    def _arguments(self, changed: Mapping[str, Any] | None = None) -> BaseModel:
+        return validate({**self._input.call.arguments, **(changed or {})}, self._tool.parameters)
 
     def _refused(self, error: BadArguments) -> ToolOutcome:
         if self._is_rerun or self._input.wake is not None:  # it has run, under the declaration of an earlier deploy
@@ -235,14 +243,15 @@ class ToolRun:
     async def _run(self, arguments: BaseModel) -> ToolOutcome | ParkRequest | StepRequest:
         tool, stop = self._tool, threading.Event()
         api = RunApi(self._host, self._input, self._output, stop)
-        values = tool.call_arguments(arguments) | ({API_PARAMETER: api} if tool.takes_api else {})
         timeout = self._input.call.timeout
         try:
-            ended = await self._isolated(lambda: tool.function(**values), api, stop, timeout)
+            ended = await self._isolated(self._code(arguments, api, stop), api, stop, timeout)
         except TimedOut:
             return results.timed_out(tool.name, timeout, self._output.tail, self._diagnostics)
         if isinstance(ended.error, MustPark):
             return ended.error.request
+        if isinstance(ended.error, ForeignPark):
+            return results.invalid_park(tool.name, str(ended.error), self._output.tail, self._diagnostics)
         if ended.error is not None:
             return self._failed(ended.error)
         if isinstance(ended.value, Sleep | Wait):
@@ -252,6 +261,19 @@ class ToolRun:
         return await self._outcomes.of_value(
             tool, ended.value, self._output, self._diagnostics, nested=self._input.nested
         )
+
+    def _code(self, arguments: BaseModel, api: RunApi, stop: threading.Event) -> Callable[[], Any]:
+        """The tool's function, inside the wrappers when there are any."""
+
+        def values(changed: dict[str, Any]) -> dict[str, Any]:
+            used = self._arguments(changed) if changed else arguments
+            return self._tool.call_arguments(used) | ({API_PARAMETER: api} if self._tool.takes_api else {})
+
+        if not self._wraps:
+            return partial(self._tool.function, **values({}))
+        remark = partial(api.diagnostic, _abandoned(self._grace), severity="warn", code="abandoned")
+        call = _told(self._input)
+        return Wrapped(self._wraps, call, self._tool.function, values, stop, self._grace, remark).run
 
     async def _parked(self, wanted: Sleep | Wait, now: datetime) -> ToolOutcome | ParkRequest:
         """What can be checked without knowing what the call holds; the call itself checks the rest."""
@@ -300,14 +322,30 @@ class ToolRun:
         has_ended = await thread.stop(self._grace)
         self._diagnostics = api.diagnostics
         if not has_ended:
-            text = f"It did not end within {self._grace:g} s of being stopped: its code may still be running."
-            self._diagnostics += (Diagnostic(severity="warn", message=text, code="abandoned"),)
+            self._diagnostics += (Diagnostic(severity="warn", message=_abandoned(self._grace), code="abandoned"),)
 
 
 def published_before() -> str:
     """What the attempt before this one had published by its heartbeats."""
     details = activity.info().heartbeat_details
     return Progress.model_validate(details[0]).text if details else ""
+
+
+def _abandoned(grace: float) -> str:
+    return f"It did not end within {grace:g} s of being stopped: its code may still be running."
+
+
+def _told(input: ToolRunInput) -> HookCall:
+    """The call as wrappers are told of it."""
+    call = input.call
+    return HookCall(
+        task_id=input.task_id,
+        conversation_id=input.conversation_id,
+        caller=input.task_id.rpartition("/")[0],
+        tool=call.tool,
+        arguments=call.arguments,
+        digest=arguments_digest(call.tool, call.arguments),
+    )
 
 
 def _accepted(hook: Callable[..., Any], offered: dict[str, Any]) -> dict[str, Any]:

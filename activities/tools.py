@@ -6,7 +6,7 @@ that leave here are addressed to the call: the worker stops, or the tool asks to
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 
@@ -36,6 +36,7 @@ from tarry.core.waiting import CLEAN_UP, CleanedUp, ParkRequest, StepRequest
 from tarry.settings import Settings
 from tarry.store import BlobStore
 from tarry.tools import Tool
+from tarry.wraps import Wrap
 
 STOP_GRACE = timedelta(seconds=2)
 """How long a tool's code has to end once it is stopped. The grace of a worker that shuts down comes before."""
@@ -53,6 +54,7 @@ class ToolActivities:
         grace: timedelta = STOP_GRACE,
     ) -> None:
         self._tools = registry.tools
+        self._wraps = registry.wraps
         self._outcomes = Outcomes(client, blobs)
         self._host = Host(Harness(client, settings), registry, self._outcomes, grace)
 
@@ -69,13 +71,15 @@ class ToolActivities:
         if tool is None:
             has_begun = activity.info().attempt > 1 or is_after_reset(input)
             return results.not_here(input.call.tool, published_before() if has_begun else None)
-        end = await self.execute(tool, input)
+        end = await self.execute(tool, input, self._wraps)
         assert not isinstance(end, StepRequest)
         return end
 
-    async def execute(self, tool: Tool, input: ToolRunInput) -> ToolOutcome | ParkRequest | StepRequest:
+    async def execute(
+        self, tool: Tool, input: ToolRunInput, wraps: Sequence[Wrap] = ()
+    ) -> ToolOutcome | ParkRequest | StepRequest:
         """Run code that is declared as `tool` once; raises as `run`."""
-        run, heartbeat = self._prepare(tool, input)
+        run, heartbeat = self._prepare(tool, input, wraps)
         with _our_errors_are_final(run):
             async with heartbeat:
                 try:
@@ -132,12 +136,12 @@ class ToolActivities:
             raise ApplicationError(problem)
         return CleanedUp()
 
-    def _prepare(self, tool: Tool, input: ToolRunInput) -> tuple[ToolRun, Heartbeat]:
+    def _prepare(self, tool: Tool, input: ToolRunInput, wraps: Sequence[Wrap] = ()) -> tuple[ToolRun, Heartbeat]:
         def progress() -> Progress:
             return run.progress
 
         heartbeat = Heartbeat(progress)
-        run = ToolRun(tool, input, self._host, heartbeat.touch)
+        run = ToolRun(tool, input, self._host, heartbeat.touch, wraps)
         return run, heartbeat
 
 

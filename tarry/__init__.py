@@ -28,6 +28,7 @@ from tarry.hooks import Block, CallResult, Continue, HookApi, HookCall, Hooks, H
 from tarry.tasks import DurableTask, Go, Outcome
 from tarry.tools import RetryTool, Tool, ToolResult, tool
 from tarry.webhooks import MatchTaken, WebhookError
+from tarry.wraps import Run, Wrap
 
 __all__ = [
     "SUBMISSION_SETTLED",
@@ -63,6 +64,7 @@ __all__ = [
     "Replace",
     "RequestConflict",
     "RetryTool",
+    "Run",
     "Send",
     "ServerUnavailable",
     "Settled",
@@ -87,5 +89,6 @@ __all__ = [
     "WakePlan",
     "WebhookError",
     "WorkItem",
+    "Wrap",
     "tool",
 ]

@@ -17,11 +17,12 @@ from tarry.models import Model
 from tarry.tasks import DurableTask
 from tarry.tools import Tool
 from tarry.webhooks.sources import WebhookSource
+from tarry.wraps import Wrap
 
 
 @dataclass(frozen=True)
 class Extension:
-    """A named bundle of tools, durable tasks, the signals that they wait for, and hooks, that is installed as one.
+    """A named bundle of tools, durable tasks, the signals that they wait for, hooks and wrappers, installed as one.
 
     Change `version` with the hooks: calls that wait before their intent are then asked anew (spec §5.3).
     """
@@ -32,6 +33,7 @@ class Extension:
     tasks: Sequence[DurableTask[Any, Any]] = ()
     hooks: Hooks | None = None
     version: str = ""
+    wraps: Sequence[Wrap] = ()
 
 
 class Registry:
@@ -89,6 +91,11 @@ class Registry:
     def hooks(self) -> tuple[tuple[str, Hooks], ...]:
         """The hooks by extension, in order of installation."""
         return tuple((name, extension.hooks) for name, extension in self._extensions.items() if extension.hooks)
+
+    @property
+    def wraps(self) -> tuple[Wrap, ...]:
+        """The wrappers of every tool, in order of installation: the first is outermost."""
+        return tuple(wrap for extension in self._extensions.values() for wrap in extension.wraps)
 
     @property
     def gated(self) -> HookKind:
