@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import atexit
 import base64
+import functools
 import json
 import re
 import shutil
+import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -57,8 +60,17 @@ def replayer(*workflows: type) -> Replayer:
     return Replayer(
         workflows=workflows or WORKFLOWS,
         workflow_runner=SandboxedWorkflowRunner(restrictions=restrictions),
-        data_converter=data_converter(str(STORE)),
+        data_converter=data_converter(_copy_of(STORE)),
     )
+
+
+@functools.cache
+def _copy_of(store: Path) -> str:
+    """What a workflow sends is stored anew when it is replayed: not among what is kept."""
+    copy = tempfile.mkdtemp(prefix="tarry-replay-")
+    atexit.register(shutil.rmtree, copy)
+    shutil.copytree(store, copy, dirs_exist_ok=True)
+    return copy
 
 
 def _cleaned(value: Any) -> Any:

@@ -13,8 +13,12 @@ from pathlib import Path
 
 from tarry.embedded import EmbeddedServer
 from tests.replay import kept
-from tests.replay.scenarios import SCENARIOS
+from tests.replay.scenarios import RUNS
+from tests.replay.scenarios_parked import PARKED
+from tests.replay.scenarios_tasks import TASKS
 from tests.replay.studio import Studio
+
+SCENARIOS = RUNS | PARKED | TASKS
 
 
 async def record(scenarios: list[str]) -> None:

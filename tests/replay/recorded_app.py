@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 import signal
 import time
+from datetime import timedelta
 from pathlib import Path
 from typing import NoReturn
 
+from signals.parking import Sleep
 from tarry.api import ToolApi
 from tarry.app import App, Extension
 from tarry.models import ModelRequest
@@ -51,6 +53,37 @@ def crash_until(attempt: int, api: ToolApi) -> str:
     return f"attempt {api.attempt}"
 
 
+@tool
+def crash_when_woken(api: ToolApi) -> Sleep:
+    """Wait for a moment, and take the worker along after that."""
+    if api.wake is None:
+        return Sleep("asked", timedelta(0))
+    api.output("half done")
+    die()
+
+
+def _clean_up(api: ToolApi) -> None:
+    api.memo_sync("cleaned", api.checkpoint)
+
+
+@tool(cancel=_clean_up)
+def clean_up_when_woken(api: ToolApi) -> Sleep:
+    """The same, with something to clean up."""
+    if api.wake is None:
+        return Sleep("asked", timedelta(0))
+    die()
+
+
+@tool(replay="safe")
+def crash_when_woken_until(attempt: int, api: ToolApi) -> Sleep | str:
+    """The same, on every attempt of the woken run before that one."""
+    if api.wake is None:
+        return Sleep("asked", timedelta(0))
+    if api.attempt < attempt:
+        die()
+    return f"attempt {api.attempt} after {api.checkpoint}"
+
+
 def respond(request: ModelRequest) -> Reply | Call:
     """The newest input names the tool to call, or it kills the worker."""
     said = request.messages[-1].text
@@ -62,7 +95,9 @@ def respond(request: ModelRequest) -> Reply | Call:
     return call(name, attempt=int(attempt)) if attempt else call(name)
 
 
+TOOLS = [crash, crash_and_tell, crash_until, crash_when_woken, clean_up_when_woken, crash_when_woken_until]
+
 app = App(
     model=ScriptedModel.for_each_input([respond, say("done")]),
-    extensions=[Extension("crashes", [crash, crash_and_tell, crash_until])],
+    extensions=[Extension("crashes", TOOLS)],
 )

@@ -1,4 +1,4 @@
-"""What is played to be kept: every kind of state that a workflow of ours can be in, each as small as it goes."""
+"""Conversations and their runs, played to be kept: every kind of state they can be in, each as small as it goes."""
 
 from __future__ import annotations
 
@@ -280,7 +280,7 @@ async def held_model_request(studio: Studio) -> None:
         await submission.wait()
 
 
-SCENARIOS: dict[str, Callable[[Studio], Awaitable[None]]] = {
+RUNS: dict[str, Callable[[Studio], Awaitable[None]]] = {
     play.__name__: play
     for play in (
         plain_run,

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
+from temporalio.api.enums.v1 import EventType
 from temporalio.client import WorkflowHistory
 
 from tarry.app import App
@@ -45,7 +46,20 @@ class Studio:
         async with idle_stage(self.server, app, self.store, **self._settings, **settings) as on:
             conversation = on.harness.conversation()
             yield on, conversation
-            await self._collect(on, conversation)
+            await self._collect(on, _of(conversation))
+
+    @contextlib.asynccontextmanager
+    async def stage(self, app: App, **settings: Any) -> AsyncIterator[Stage]:
+        """A stage on which `app` is served inside this process; whatever is started on it is collected."""
+        async with self.unserved_stage(app, **settings) as on, on.worker():
+            yield on
+
+    @contextlib.asynccontextmanager
+    async def unserved_stage(self, app: App, **settings: Any) -> AsyncIterator[Stage]:
+        """The same, with no worker yet."""
+        async with idle_stage(self.server, app, self.store, **self._settings, **settings) as on:
+            yield on
+            await self._collect(on, f'TaskQueue = "{on.settings.task_queue}"')
 
     @contextlib.asynccontextmanager
     async def crashing(self, app: App, **settings: Any) -> AsyncIterator[tuple[Stage, Conversation]]:
@@ -54,7 +68,7 @@ class Studio:
             serving = asyncio.create_task(self._serve(on))
             conversation = on.harness.conversation()
             yield on, conversation
-            await self._collect(on, conversation)
+            await self._collect(on, _of(conversation))
             serving.cancel()
             await asyncio.gather(serving, return_exceptions=True)
 
@@ -73,7 +87,18 @@ class Studio:
             async with worker(CRASHING, log=self.folder / "worker.log", environment=environment) as child:
                 await child.wait()
 
-    async def _collect(self, on: Stage, conversation: Conversation) -> None:
-        async for found in on.client.list_workflows(f'TarryConversation = "{conversation.id}"'):
+    async def _collect(self, on: Stage, query: str) -> None:
+        async for found in on.client.list_workflows(query):
             handle = on.client.get_workflow_handle(found.id, run_id=found.run_id)
-            self.histories.append(await handle.fetch_history())
+            history = await handle.fetch_history()
+            # Another one has nothing to replay, and the replayer would wait for it for ever.
+            if _has_begun(history):
+                self.histories.append(history)
+
+
+def _has_begun(history: WorkflowHistory) -> bool:
+    return any(event.event_type == EventType.EVENT_TYPE_WORKFLOW_TASK_COMPLETED for event in history.events)
+
+
+def _of(conversation: Conversation) -> str:
+    return f'TarryConversation = "{conversation.id}"'

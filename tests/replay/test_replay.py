@@ -13,22 +13,29 @@ from temporalio.api.history.v1 import HistoryEvent
 from temporalio.client import WorkflowHistory
 from temporalio.workflow import NondeterminismError
 
-from tarry.core import keeping, protocol
+from tarry.core import commits, expectation, keeping, protocol, waiting
 from tests.replay import kept
-from tests.replay.changed import Guarded, Unguarded
-from tests.replay.scenarios import SCENARIOS
+from tests.replay.changed import Guarded, GuardedCall, Unguarded, UnguardedCall
+from tests.replay.record import SCENARIOS
 
 ROOT = Path(__file__).parents[2]
 
 ACTIVITIES = {
     *(protocol.MODEL_REQUEST, protocol.TOOL_RUN, protocol.RECONCILE, keeping.SEAL),
     *(keeping.ARCHIVE, keeping.ADOPT, keeping.SALVAGE),
+    *(waiting.JUDGE, waiting.REFEREE, waiting.CLEAN_UP, waiting.TASK_RUN, waiting.TASK_CLEAN_UP),
+    *(commits.SEND, expectation.FORWARD),
 }
-UPDATES = {protocol.SUBMIT, protocol.ABORT, protocol.RETRY, protocol.MEMO, protocol.ANNOUNCE}
+UPDATES = {
+    *(protocol.SUBMIT, protocol.ABORT, protocol.RETRY, protocol.MEMO, protocol.ANNOUNCE),
+    *(waiting.DELIVER, waiting.CREATE_CHILD, commits.COMMIT, expectation.EXPECT),
+}
 EVENTS = {
     "ACTIVITY_TASK_TIMED_OUT",
     "CHILD_WORKFLOW_EXECUTION_TERMINATED",
+    "EXTERNAL_WORKFLOW_EXECUTION_SIGNALED",
     "MARKER_RECORDED",
+    "SIGNAL_EXTERNAL_WORKFLOW_EXECUTION_FAILED",
     "START_CHILD_WORKFLOW_EXECUTION_FAILED",
     "TIMER_CANCELED",
     "TIMER_FIRED",
@@ -37,6 +44,7 @@ EVENTS = {
     "WORKFLOW_EXECUTION_CONTINUED_AS_NEW",
     "WORKFLOW_EXECUTION_SIGNALED",
     "WORKFLOW_EXECUTION_UPDATE_ADMITTED",
+    "WORKFLOW_PROPERTIES_MODIFIED",
 }
 
 
@@ -46,10 +54,10 @@ def events() -> Iterator[HistoryEvent]:
             yield from history.events
 
 
-def generations(name: str) -> list[WorkflowHistory]:
-    """The histories of a scenario's runs."""
+def of_type(name: str, workflow_type: str) -> list[WorkflowHistory]:
+    """The histories of a scenario's workflows of that type."""
     first = [(history, history.events[0].workflow_execution_started_event_attributes) for history in kept.read(name)]
-    return [history for history, started in first if started.workflow_type.name == protocol.GENERATION]
+    return [history for history, started in first if started.workflow_type.name == workflow_type]
 
 
 def test_every_scenario_is_kept() -> None:
@@ -86,17 +94,29 @@ def test_kept_histories_replay_where_no_application_was_ever_loaded(tmp_path: Pa
 
 async def test_replay_needs_the_blobs_that_a_history_refers_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kept, "STORE", tmp_path)
-    [run] = generations("large_input_and_result")
+    [run] = of_type("large_input_and_result", protocol.GENERATION)
 
     with pytest.raises(RuntimeError, match="is missing from the store"):
         await kept.replayer().replay_workflow(run)
 
 
-async def test_change_that_forgets_its_guard_is_noticed() -> None:
-    for history in generations("plain_run"):
+@pytest.mark.parametrize(
+    ("name", "workflow_type", "unguarded", "guarded"),
+    [
+        ("plain_run", protocol.GENERATION, Unguarded, Guarded),
+        ("parked_with_a_deadline", protocol.TOOL_CALL, UnguardedCall, GuardedCall),
+    ],
+)
+async def test_change_that_forgets_its_guard_is_noticed(
+    name: str, workflow_type: str, unguarded: type, guarded: type
+) -> None:
+    histories = of_type(name, workflow_type)
+    assert histories
+
+    for history in histories:
         with pytest.raises(NondeterminismError):
-            await kept.replayer(Unguarded).replay_workflow(history)
-        await kept.replayer(Guarded).replay_workflow(history)
+            await kept.replayer(unguarded).replay_workflow(history)
+        await kept.replayer(guarded).replay_workflow(history)
 
 
 def test_kept_history_is_never_recorded_anew() -> None:

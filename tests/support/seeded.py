@@ -20,7 +20,7 @@ from temporalio.api.history.v1 import HistoryEvent
 from temporalio.client import WorkflowHistory
 
 from tarry.embedded import EmbeddedServer
-from tests.replay.scenarios import SCENARIOS
+from tests.replay.record import SCENARIOS
 from tests.replay.studio import Studio
 
 COMMANDED = {
