@@ -81,16 +81,16 @@ accepted
 It shall be blue.
 """,
     "10_approval_gate.py": """\
-asked: Allow shell {"command":"rm -r build"}?
-answered: yes (delivered)
-allowed, and waits for the end of quiet hours
-ran rm -r build
+20:00 Allow shell {"command":"rm -r build"}?
+23:30 yes
+23:30 waits until 07:00
+07:00 ran rm -r build
 <harness>
 [info] Approved by Ana: it can be built again (approved)
 </harness>
-asked: Allow shell {"command":"rm -r .git"}?
-answered: no (delivered)
-<harness>
+20:00 Allow shell {"command":"rm -r .git"}?
+23:30 no
+23:30 <harness>
 [error] Tool shell was denied by Ana and not run. Use git clean.
 </harness>
 """,
