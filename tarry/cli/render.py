@@ -6,7 +6,7 @@ Text of models and tools is never markup, and its control characters never reach
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 
 from rich.table import Table
@@ -24,6 +24,7 @@ _ARGUMENTS = 120
 _QUESTION = 60
 _NAME = 250
 _INDENT = "  "
+_RUN = re.compile(r"/g\d+$")
 _CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
@@ -89,13 +90,17 @@ def call(request: ToolCallRequest) -> Text:
 def work(items: Sequence[WorkItem], now: datetime) -> Table:
     """What is not over, as a table; what it waits for, when anything is parked. Ids come last and whole."""
     is_waiting = any(item.waiting_for or item.until or item.question for item in items)
+    is_asking = any(item.path for item in items)
+    tools = {item.id: item.tool for item in items}
     table = Table(box=None, pad_edge=False, header_style="dim")
-    for column in ("STATE", "KIND", "TOOL", "AGE", *(("WAITS FOR", "UNTIL", "ASKS") if is_waiting else ()), "ID"):
+    waiting_columns = ("WAITS FOR", "UNTIL", "ASKS") if is_waiting else ()
+    for column in ("STATE", "KIND", "TOOL", "AGE", *waiting_columns, *(("PATH",) if is_asking else ()), "ID"):
         table.add_column(column, no_wrap=True)
     for item in items:
         state = Text(item.state or "-", "bold red" if item.state == "held" else "")
         waiting = _waiting(item, now) if is_waiting else ()
-        texts = (item.tool, duration(now - item.since), *waiting, item.id)
+        path = (_path(item.path, tools),) if is_asking else ()
+        texts = (item.tool, duration(now - item.since), *waiting, *path, item.id)
         table.add_row(state, item.kind, *(Text(plain(text) or "-") for text in texts))
     return table
 
@@ -106,6 +111,12 @@ def _waiting(item: WorkItem, now: datetime) -> tuple[str, ...]:
         ahead(item.until, now) if item.until else "",
         cut(item.question, _QUESTION),
     )
+
+
+def _path(path: tuple[str, ...], tools: Mapping[str, str]) -> str:
+    """Who asks, for a person: the root and the tools on the way; runs and conversations between them say nothing."""
+    steps = [step for step in path[1:] if "/" in step and not _RUN.search(step)]
+    return " › ".join([*path[:1], *(tools.get(step) or step.rpartition("/")[2] for step in steps)])
 
 
 def receipt(receipt: Receipt) -> Text:

@@ -15,6 +15,8 @@ from tarry.cli.exits import ExitCode
 from tarry.cli.output import JsonOption, Output
 from tarry.cli.running import run_async
 from tarry.client import Harness, WorkItem
+from tarry.client.errors import reaching_server
+from tarry.client.questions import find_paths
 
 
 def ps(
@@ -27,7 +29,8 @@ def ps(
 
 async def _ps(output: Output, held: bool) -> int:
     harness = await Harness.connect()
-    items = with_conversation_states([item async for item in harness.work(held_only=held)])
+    items = await _with_paths(harness, [item async for item in harness.work(held_only=held)])
+    items = with_conversation_states(items)
     if output.as_json:
         output.json({"work": [item.model_dump(mode="json") for item in items]})
     elif items:
@@ -35,6 +38,13 @@ async def _ps(output: Output, held: bool) -> int:
     else:
         output.remark("nothing is held" if held else "nothing is open")
     return ExitCode.DONE
+
+
+@reaching_server()
+async def _with_paths(harness: Harness, items: list[WorkItem]) -> list[WorkItem]:
+    """The items, each question with the path of who asks."""
+    paths = await find_paths(harness.client, [item.id for item in items if item.question])
+    return [item.model_copy(update={"path": paths.get(item.id, ())}) for item in items]
 
 
 def with_conversation_states(items: list[WorkItem]) -> list[WorkItem]:

@@ -15,6 +15,7 @@ from tarry.client.errors import (
     TarryError,
 )
 from tarry.client.harness import Harness
+from tarry.client.questions import Question
 from tarry.client.submission import Submission
 from tarry.client.waking import WakeCheck, WakePlan
 from tarry.client.work import WorkItem
@@ -29,6 +30,7 @@ __all__ = [
     "NoSuchConversation",
     "NoSuchTask",
     "NotHeld",
+    "Question",
     "RequestConflict",
     "ServerUnavailable",
     "Submission",

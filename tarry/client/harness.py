@@ -26,6 +26,7 @@ from tarry.client.conversation import UPDATE_TIMEOUT, Conversation
 from tarry.client.durable_tasks import DurableTaskHandle, start_task
 from tarry.client.errors import NoSuchConversation, NoSuchTask, NotHeld, reaching_server, translate
 from tarry.client.lists import literal
+from tarry.client.questions import Question, open_questions
 from tarry.client.waking import WakeCheck, WakePlan
 from tarry.client.work import WorkItem, work_item
 from tarry.connect import connect
@@ -91,6 +92,17 @@ class Harness:
         async with reaching_server():
             async for execution in self.client.list_workflows(query):
                 yield await work_item(execution)
+
+    async def questions(self, root_conversation_id: str | None = None) -> list[Question]:
+        """The questions that wait for a person, those that wait longest first; needs no worker.
+
+        Of one conversation when its id is given, with all that it owns: nested calls, durable tasks, subagents. Answer
+        with `signal`, to the `task_id` of a question.
+
+        Raises:
+            ServerUnavailable: no server answers.
+        """
+        return await open_questions(self.client, root_conversation_id)
 
     @overload
     async def signal(

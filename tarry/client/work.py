@@ -35,6 +35,9 @@ class WorkItem(Frozen):
     )
     until: datetime | None = Field(default=None, description="the deadline of the wait")
     question: str = ""
+    path: tuple[str, ...] = Field(
+        default=(), description="of a question in a list: the ids from the root conversation down to who asks"
+    )
 
 
 async def work_item(execution: WorkflowExecution) -> WorkItem:

@@ -139,6 +139,23 @@ def test_list_shows_what_is_waited_for_only_when_something_is() -> None:
     assert lines[2].split() == ["busy", "conversation", "-", "0.0", "s", "-", "-", "-", "c"]
 
 
+def test_list_shows_the_tools_on_the_way_to_a_question() -> None:
+    caller, nested, inner = "c~n/g1/t1.0", "c~n/g1/t1.0/k.a", "sub-1~m/g2/t1.0"
+    items = [
+        item(inner, "tool call", "sleeping", "ask").model_copy(
+            update={"question": "Really?", "path": ("c", "c~n/g1", caller, nested, "sub-1", "sub-1~m/g2", inner)}
+        ),
+        item(caller, "tool call", "waiting", "delegate"),
+        item("sub-1", "conversation", "busy"),
+    ]
+
+    lines = drawn(render.work(items, AT))
+
+    assert lines[0].split()[-3:] == ["ASKS", "PATH", "ID"]
+    assert lines[1].endswith(f"Really?  c › delegate › k.a › ask  {inner}")
+    assert lines[2].split()[-2:] == ["-", caller]
+
+
 def test_receipt_is_one_line() -> None:
     kept = Receipt(delivery_id="d", signal="app.ok", key="a", answer="invalid", at=AT, reason="it is\nwrong")
 

@@ -100,11 +100,13 @@ def test_list_says_what_parked_work_waits_for_with_no_worker_up(left: Place, run
     assert listed[left.due]["waiting_for"] == ["app.ci-result/done"]
     assert datetime.fromisoformat(listed[left.due]["until"]) == left.until
     assert (listed[left.due]["question"], listed[left.open]["until"]) == ("Did it pass?", None)
-    assert table[0].split() == ["STATE", "KIND", "TOOL", "AGE", "WAITS", "FOR", "UNTIL", "ASKS", "ID"]
+    assert table[0].split() == ["STATE", "KIND", "TOOL", "AGE", "WAITS", "FOR", "UNTIL", "ASKS", "PATH", "ID"]
     (row,) = [line for line in table if line.endswith(left.due)]
     assert row.split()[:3] == ["sleeping", "tool", "call"]
     assert re.search("app.ci-result/done  in (50|49) min ", row)
-    assert "Did it pass?" in row
+    conversation, run, _ = left.due.split("/")
+    assert f"Did it pass?  {conversation.partition('~')[0]} › wait_for  " in row
+    assert listed[left.due]["path"] == [conversation.partition("~")[0], f"{conversation}/{run}", left.due]
 
 
 def test_parked_call_is_explained_with_no_worker_up(left: Place, run: Run) -> None:

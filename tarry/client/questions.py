@@ -1,0 +1,100 @@
+"""Open questions, wherever in a tree they were asked, and who asks: by lists alone, with no worker up (spec §9.2)."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterable
+from datetime import datetime
+
+from pydantic import Field
+from temporalio.client import Client
+
+from tarry import attributes
+from tarry.client.errors import reaching_server
+from tarry.client.lists import literal
+from tarry.client.work import parked_note
+from tarry.core.messages import Frozen
+from tarry.core.paths import path_of, root_of
+from tarry.core.protocol import CONVERSATION, OWNER_MEMO
+from tarry.core.waiting import ParkedNote
+
+_OPEN = 'ExecutionStatus = "Running"'
+_BATCH = 50
+"""Ids in one query."""
+
+
+class Question(Frozen):
+    """A question that a person may answer: deliver a value to `task_id`, under one of `keys`."""
+
+    task_id: str
+    path: tuple[str, ...] = Field(
+        description="ids from the root conversation, over runs, calls and owned conversations, down to the task"
+    )
+    tool: str
+    question: str
+    for_whom: str = ""
+    keys: tuple[str, ...] = Field(
+        default=(), description="`signal/key` of at most eight keys: a long key as `#hash`; any of them answers"
+    )
+    since: datetime
+    until: datetime | None = Field(default=None, description="the deadline; None: it waits for ever")
+    digest: str = Field(description="of the tool and its arguments: an approval binds to it")
+    arguments: str = Field(description="an excerpt, as JSON")
+
+
+@reaching_server()
+async def open_questions(client: Client, conversation_id: str | None = None) -> list[Question]:
+    """Those that wait longest first; of one conversation and all below it when its id is given.
+
+    Raises:
+        ServerUnavailable: no server answers.
+    """
+    notes = {task_id: note async for task_id, note in _asking(client)}
+    paths = await find_paths(client, notes)
+    found = [_question(task_id, paths[task_id], note) for task_id, note in notes.items()]
+    wanted = [question for question in found if conversation_id is None or conversation_id in question.path]
+    return sorted(wanted, key=lambda question: question.since)
+
+
+async def find_paths(client: Client, task_ids: Iterable[str]) -> dict[str, tuple[str, ...]]:
+    """The path to each task."""
+    wanted = list(task_ids)
+    owners = await _owners(client, {root_of(task_id) for task_id in wanted})
+    return {task_id: path_of(task_id, owners) for task_id in wanted}
+
+
+async def _asking(client: Client) -> AsyncIterator[tuple[str, ParkedNote]]:
+    async for execution in client.list_workflows(f"{attributes.STATE.name} IN ('sleeping', 'gated') AND {_OPEN}"):
+        note = await parked_note(execution)
+        if note is not None and note.text:
+            yield execution.id, note
+
+
+async def _owners(client: Client, conversations: set[str]) -> dict[str, str]:
+    """The owners of these conversations, of those in which the owners were made, and so on up to the roots."""
+    owners: dict[str, str] = {}
+    seen: set[str] = set()
+    while new := sorted(conversations - seen):
+        seen |= conversations
+        for start in range(0, len(new), _BATCH):
+            ids = ", ".join(literal(conversation) for conversation in new[start : start + _BATCH])
+            query = f'WorkflowType = "{CONVERSATION}" AND WorkflowId IN ({ids}) AND {_OPEN}'
+            async for execution in client.list_workflows(query):
+                if owner := await execution.memo_value(OWNER_MEMO, "", type_hint=str):
+                    owners[execution.id] = owner
+        conversations = {root_of(owner) for owner in owners.values()}
+    return owners
+
+
+def _question(task_id: str, path: tuple[str, ...], note: ParkedNote) -> Question:
+    return Question(
+        task_id=task_id,
+        path=path,
+        tool=note.tool,
+        question=note.text,
+        for_whom=note.for_whom,
+        keys=note.keys,
+        since=note.since,
+        until=note.until,
+        digest=note.digest,
+        arguments=note.arguments,
+    )
