@@ -5,6 +5,7 @@ What happens and in which order is drawn with a fixed seed; when it meets what i
 
 from __future__ import annotations
 
+import asyncio
 import random
 from collections.abc import AsyncIterator
 from contextlib import suppress
@@ -27,7 +28,7 @@ from tests.support.parked_drills import ParkedDrill
 
 SEED = 20_261_130
 CALLS = 10
-STEPS = 40
+STEPS = 25
 WEIGHTS = {"deliver": 3, "send": 8, "junk": 3, "abort": 2, "kill": 5, "term": 2, "start": 5}
 MOST_WORKERS = 2
 UNHANDLED = "UNHANDLED_COMMAND"
@@ -60,8 +61,7 @@ class Chaos:
         """One more worker, which is not killed, and every call is given a value that it may not need any more."""
         self.on.points.plan(self.submission.conversation_id, [], deadly=False)
         await self.on.worker()
-        for slot in range(CALLS):
-            await self._deliver(slot)
+        await asyncio.gather(*map(self._deliver, range(CALLS)))
 
     def _new(self, text: str) -> str:
         delivery_id = f"d{len(self.sent)}"

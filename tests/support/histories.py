@@ -71,7 +71,7 @@ async def _histories(client: Client, workflow_id: str) -> AsyncIterator[list[His
 
 
 def _activities(events: Iterable[HistoryEvent], names: Container[str]) -> list[str]:
-    """Each scheduled activity of those names: `completed 1`, say, or `open`."""
+    """Each scheduled activity of those names: `completed 1`, say, `open`, or `canceled 0` when it never began."""
     told: dict[int, str] = {}
     attempts: dict[int, int] = {}
     for event in events:
@@ -82,7 +82,7 @@ def _activities(events: Iterable[HistoryEvent], names: Container[str]) -> list[s
             attempts[attributes.scheduled_event_id] = attributes.attempt
         elif event.event_type in _ENDS and attributes.scheduled_event_id in told:
             scheduled = attributes.scheduled_event_id
-            told[scheduled] = f"{_ENDS[event.event_type]} {attempts[scheduled]}"
+            told[scheduled] = f"{_ENDS[event.event_type]} {attempts.get(scheduled, 0)}"
     return list(told.values())
 
 
