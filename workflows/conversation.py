@@ -175,8 +175,8 @@ class Conversation:
     async def _tell_mail(self) -> None:
         """Tell the open run of steers, also of those that came before its workflow was there.
 
-        Not where it is admitted: the end of the run may come in the same task, or in one that a replay counts to it.
-        Conditions are looked at once everything that came has been taken in, whatever came first.
+        One that ends in the same task may be told all the same: the SDK looks at conditions before it takes in what has
+        completed. That harms nothing, and replays alike because each end leaves an event.
         """
         while True:
             await workflow.wait_condition(lambda: self._state.wants_telling and not self._stop.is_set)
