@@ -101,12 +101,12 @@ def test_list_says_what_parked_work_waits_for_with_no_worker_up(left: Place, run
     assert datetime.fromisoformat(listed[left.due]["until"]) == left.until
     assert (listed[left.due]["question"], listed[left.open]["until"]) == ("Did it pass?", None)
     assert table[0].split() == ["STATE", "KIND", "TOOL", "AGE", "WAITS", "FOR", "UNTIL", "ASKS", "PATH", "ID"]
-    (row,) = [line for line in table if line.endswith(left.due)]
+    (row,) = [line for line in table if line.split()[-1] == left.due]
     assert row.split()[:3] == ["sleeping", "tool", "call"]
     assert re.search("app.ci-result/done  in (50|49) min ", row)
-    conversation, run, _ = left.due.split("/")
+    conversation, generation, _ = left.due.split("/")
     assert f"Did it pass?  {conversation.partition('~')[0]} › wait_for  " in row
-    assert listed[left.due]["path"] == [conversation.partition("~")[0], f"{conversation}/{run}", left.due]
+    assert listed[left.due]["path"] == [conversation.partition("~")[0], f"{conversation}/{generation}", left.due]
 
 
 def test_parked_call_is_explained_with_no_worker_up(left: Place, run: Run) -> None:

@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from temporalio.client import Client
 
 from tarry.core import registry, task
 from tarry.core.gates import REASK
@@ -29,7 +30,7 @@ from tests.support.deploys import (
     tell,
     waiting,
 )
-from tests.support.stage import idle_stage
+from tests.support.stage import Stage, idle_stage
 from tests.support.waiting import eventually
 
 
@@ -208,3 +209,28 @@ async def test_a_pass_that_was_under_way_at_the_change_is_found_by_the_sweep_tha
             await stop(on, task_id)
 
     assert (old.seen, new.seen) == (["NoneType"], ["NoneType"])
+
+
+async def test_a_call_that_an_older_worker_asks_again_is_found_again_when_that_one_is_gone(
+    server: EmbeddedServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(registry, "SETTLING", timedelta(seconds=2))
+    old, new = Gate("people"), Gate("people", version="2")
+    async with idle_stage(server, app_of(old), tmp_path) as on:
+        other = Stage(
+            await Client.connect(server.address, data_converter=on.client.data_converter), on.settings, on.app
+        )
+        async with on.worker():
+            await tell(on, app_of(old))
+            await swept(on, 1)
+            task_id = await start(on)
+            async with other.worker(app_of(new)):
+                await on.harness.publish(app_of(new))
+                # Workflows stay with the worker that has them in its cache.
+                await old.asked(2)
+                await asked_under(on, task_id, app_of(old))
+        async with other.worker(app_of(new)):
+            await asked_under(on, task_id, app_of(new))
+            await stop(on, task_id)
+
+    assert (set(old.seen), set(new.seen)) == ({"NoneType"}, {"NoneType"})
