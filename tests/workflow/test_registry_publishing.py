@@ -19,6 +19,7 @@ from tarry.embedded import EmbeddedServer, ServerOptions, free_port
 from tarry.processes import environment_of
 from tarry.settings import Settings
 from tarry.testing import Stage
+from tests.replay.kept import replayer
 from tests.support import waiting_app
 from tests.support.deploys import Gate, app_of, current, sweeps, swept, tell
 from tests.support.stage import idle_stage
@@ -59,12 +60,12 @@ async def test_publishing_twice_says_the_same_and_sweeps_once(server: EmbeddedSe
             assert await sweeps(on) == 1
 
 
-async def test_what_is_known_goes_along_when_the_run_turns_over(
+async def test_what_is_known_goes_along_when_the_run_turns_over_and_every_run_replays(
     server: EmbeddedServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(registry, "TURNOVER_EVENTS", 20)
     first, second = app_of(Gate("people")), app_of(Gate("people", version="2"))
-    async with idle_stage(server, first, tmp_path) as on, on.worker():
+    async with idle_stage(server, first, tmp_path, max_cached_workflows=0) as on, on.worker():
         await tell(on, first)
         handle = on.client.get_workflow_handle(registry_id(on.settings.task_queue))
         born = (await handle.describe()).run_id
@@ -78,6 +79,9 @@ async def test_what_is_known_goes_along_when_the_run_turns_over(
         await tell(on, first)
 
         assert await current(on) == second.registry.fingerprint
+        for run_id in (born, None):
+            history = await on.client.get_workflow_handle(handle.id, run_id=run_id).fetch_history()
+            await replayer().replay_workflow(history)
 
 
 async def test_signals_that_nobody_can_read_do_no_harm(server: EmbeddedServer, tmp_path: Path) -> None:
