@@ -9,8 +9,10 @@ import uuid
 from pathlib import Path
 
 import pytest
+from temporalio.api.enums.v1 import EventType
 from temporalio.client import Client, WorkflowExecutionStatus
 from temporalio.service import RPCError
+from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 
 from tarry import cli
 from tarry.connect import data_converter
@@ -21,7 +23,8 @@ from tarry.settings import Settings
 from tarry.testing import Stage
 from tests.replay.kept import replayer
 from tests.support import waiting_app
-from tests.support.deploys import Gate, app_of, current, sweeps, swept, tell
+from tests.support.deploys import Gate, app_of, current, events, sweeps, swept, tell
+from tests.support.stage import Stage as InProcessStage
 from tests.support.stage import idle_stage
 from tests.support.waiting import eventually
 from workers.worker import announce_hooks
@@ -82,6 +85,41 @@ async def test_what_is_known_goes_along_when_the_run_turns_over_and_every_run_re
         for run_id in (born, None):
             history = await on.client.get_workflow_handle(handle.id, run_id=run_id).fetch_history()
             await replayer().replay_workflow(history)
+
+
+async def test_a_change_during_a_sweep_gives_that_one_up_and_sweeps_for_what_counts_now(
+    server: EmbeddedServer, tmp_path: Path
+) -> None:
+    first, second = app_of(Gate("people")), app_of(Gate("people", version="2"))
+    async with idle_stage(server, first, tmp_path) as on:
+
+        async def begun() -> int:
+            return sum(event.event_type == _BEGUN for event in await events(on, registry_id(on.settings.task_queue)))
+
+        unswept = Worker(
+            on.client,
+            task_queue=on.settings.task_queue,
+            workflows=[registry.Registry],
+            workflow_runner=UnsandboxedWorkflowRunner(),
+        )
+        async with unswept:
+            await on.harness.publish(first)
+            await eventually(begun, lambda count: count == 1)
+            await on.harness.publish(second)
+            await eventually(begun, lambda count: count == 2)
+        async with on.worker():
+            await eventually(lambda: _sweeps_ended(on), lambda count: count == 1)
+
+            assert await current(on) == second.registry.fingerprint
+            assert await begun() == 2
+
+
+_BEGUN = EventType.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED
+
+
+async def _sweeps_ended(on: InProcessStage) -> int:
+    history = await events(on, registry_id(on.settings.task_queue))
+    return sum(event.event_type == EventType.EVENT_TYPE_ACTIVITY_TASK_COMPLETED for event in history)
 
 
 async def test_signals_that_nobody_can_read_do_no_harm(server: EmbeddedServer, tmp_path: Path) -> None:
