@@ -5,14 +5,12 @@ Each has a thread of its own and shares one time limit with the others; one that
 
 from __future__ import annotations
 
-import contextlib
 import copy
 from datetime import timedelta
 from functools import partial
 from typing import Any, get_args
 
 from temporalio import activity
-from temporalio.exceptions import ApplicationError
 
 from activities.heartbeat import Heartbeat
 from activities.hook_api import Asking
@@ -49,8 +47,8 @@ class GateActivities:
         tool = self._registry.tools.get(input.call.tool)
         if tool is None:
             return Pass(decision="not_here")
-        async with _alive(self._registry.gated):
-            return await self._pass(_asking(input), tool)
+        async with Heartbeat(Progress):
+            return await self._pass(Asking(input, limit(self._registry.gated)), tool)
 
     async def _pass(self, asking: Asking, tool: Tool) -> Pass:
         """Arguments are settled before the first hook sees them, and whenever one replaced them: what runs was seen."""
@@ -111,8 +109,8 @@ class GateActivities:
         """The result after every hook heard of it; one that fails leaves it as it is, with a remark."""
         outcome = input.outcome
         hooks = [(name, one.after_tool) for name, one in self._registry.hooks if one.after_tool is not None]
-        async with _alive(self._registry.heard):
-            asking = _asking(input.asked)
+        async with Heartbeat(Progress):
+            asking = Asking(input.asked, limit(self._registry.heard))
             for place, (name, hook) in enumerate(hooks):
                 # A share of what is left for each: one that hangs keeps no other from being told.
                 seconds = asking.left / (len(hooks) - place)
@@ -155,23 +153,6 @@ def _settle(asking: Asking, tool: Tool) -> str:
     return ""
 
 
-def _asking(input: PassInput) -> Asking:
-    return Asking(input, limit("quick" if activity.info().is_local else "io"))
-
-
 def limit(kind: HookKind) -> float:
     """The seconds that hooks of this kind have together."""
     return IO_SECONDS if kind == "io" else QUICK_SECONDS
-
-
-def _alive(kind: HookKind) -> contextlib.AbstractAsyncContextManager[object]:
-    """Beside the hooks: a lost worker is noticed by its silence.
-
-    Raises:
-        ApplicationError: the hooks do IO by now, and this activity has no time for that.
-    """
-    if not activity.info().is_local:
-        return Heartbeat(Progress)
-    if kind == "io":
-        raise ApplicationError("these hooks do IO", non_retryable=True)
-    return contextlib.nullcontext()

@@ -42,9 +42,7 @@ class Asking(HookApi):
         self._memos: dict[str, Any] = {}
         self._remarks: list[Diagnostic] = []
         self._box = Box(keys=input.keys)
-        info = activity.info()
-        # What is local begins by this host's clock.
-        self._started = input.at if info.is_local else info.started_time
+        self._started = activity.info().started_time
         self._began = time.monotonic()
         self._ends = self._began + seconds
 

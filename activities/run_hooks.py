@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -11,7 +10,7 @@ from typing import Any
 
 from temporalio import activity
 
-from activities.gates import IO_SECONDS, QUICK_SECONDS
+from activities.gates import limit
 from activities.heartbeat import Heartbeat
 from activities.runner import ToolThread
 from tarry.app import Registry
@@ -33,13 +32,13 @@ class RunHookActivities:
     @activity.defn(name=ASK_RUN_HOOKS)
     async def ask(self, input: RunHookInput) -> RunHookAnswer:
         """Their tasks in the order of their extensions, and the first input that sends the agent back."""
-        # A lost worker is noticed by its silence; a local activity has its own short limit.
-        async with contextlib.nullcontext() if activity.info().is_local else Heartbeat(Progress):
+        async with Heartbeat(Progress):
             return await self._ask(input)
 
     async def _ask(self, input: RunHookInput) -> RunHookAnswer:
         told = Turn(input.conversation_id, input.generation_id, input.turn, input.text, input.results)
-        ends = time.monotonic() + (QUICK_SECONDS if activity.info().is_local else IO_SECONDS)
+        kind = self._registry.after_tools if input.moment == "after_tools" else self._registry.on_yield
+        ends = time.monotonic() + limit(kind)
         tasks: list[ResolvedCall] = []
         go_on: str | None = None
         problems: list[str] = []

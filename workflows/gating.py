@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from typing import Any, TypeVar
 
 from temporalio import workflow
@@ -12,7 +11,6 @@ from signals.box import Box, BoxFull
 from tarry.core import results
 from tarry.core.gates import ASK_GATES, TELL_RESULT, Pass, PassInput, ResultInput, Told
 from tarry.core.protocol import CallError, ResolvedCall, ToolOutcome
-from tarry.core.resolve import HookKind
 from tarry.core.results import Diagnostic
 from tarry.core.task_state import State, ToolCallInput
 from workflows import options
@@ -37,7 +35,7 @@ class Gating:
         """One pass over every hook; its memos are kept, first writer wins. A Stop ends it."""
         self._state.reask, self._state.announced = False, ""
         try:
-            found = await self._run(ASK_GATES, self._input(self._call), Pass, self._call.gated, until_stop=True)
+            found = await self._run(ASK_GATES, self._input(self._call), Pass, until_stop=True)
         except FailureError as error:
             return Pass(
                 decision="block", reason=f"its hooks could not be asked: {error.cause or error}", code="blocked"
@@ -68,7 +66,7 @@ class Gating:
         asked = self._input(self._call.model_copy(update={"arguments": self._arguments}))
         input = ResultInput(asked=asked, outcome=outcome, ran=ran)
         try:
-            told = await self._run(TELL_RESULT, input, Told, heard)
+            told = await self._run(TELL_RESULT, input, Told)
         except FailureError as error:
             text = f"its hooks could not be told of this result: {error.cause or error}"
             return results.with_remarks(outcome, [Diagnostic(severity="warn", message=text)])
@@ -84,23 +82,16 @@ class Gating:
             conversation_id=self._conversation_id,
             caller=self._caller,
             call=call,
-            at=workflow.now(),
             keys=self._box.keys,
             memos=self._box.memos,
         )
 
-    async def _run(self, name: str, input: Any, as_type: type[T], kind: HookKind, *, until_stop: bool = False) -> T:
-        if kind == "quick":
-            # The failure of a local activity comes bare, with no ActivityError around it.
-            with contextlib.suppress(FailureError):
-                return await self._awaited(
-                    workflow.start_local_activity(name, input, result_type=as_type, **options.LOOKUP), until_stop
-                )
+    async def _run(self, name: str, input: Any, as_type: type[T], *, until_stop: bool = False) -> T:
+        # Not a local activity: when a query meets one in its workflow task, its result comes to the code after a Stop
+        # of the next task, and before it on replay.
         left = self._stop.deadline() - workflow.now() if self._stop.is_set else None
         config = options.call_hooks(self._settings, within=left)
-        return await self._awaited(workflow.start_activity(name, input, result_type=as_type, **config), until_stop)
-
-    async def _awaited(self, asked: workflow.ActivityHandle[T], until_stop: bool) -> T:
+        asked = workflow.start_activity(name, input, result_type=as_type, **config)
         return await (self._stop.watch(asked) if until_stop else asked)
 
 

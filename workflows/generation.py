@@ -116,9 +116,9 @@ class Generation:
                 self._phase = "held"
                 return machine.Released() if await self._holder.hold(command.why) else machine.Aborted()
             case machine.HearRound():
-                return await self._hear_round(command.kind)
+                return await self._hear_round()
             case machine.Yield():
-                return await self._yield(command.kind)
+                return await self._yield()
             case machine.Pause():
                 self._phase = "retry"
                 await self._stop.pause(command.seconds, command.why)
@@ -177,15 +177,15 @@ class Generation:
             self._transcript.append(draft)
         return machine.RoundEnded()
 
-    async def _hear_round(self, kind: str) -> machine.Event:
+    async def _hear_round(self) -> machine.Event:
         self._phase = "hooks"
-        ends = await self._hook_outcomes("after_tools", kind)
+        ends = await self._hook_outcomes("after_tools")
         return machine.Aborted() if self._stop.is_set else machine.RoundHeard(run_hooks.terminates(ends.outcomes))
 
-    async def _yield(self, kind: str) -> machine.Event:
+    async def _yield(self) -> machine.Event:
         """An input of a person wins over a continuation: it gets a run of its own (spec §6.5)."""
         self._phase = "hooks"
-        ends = await self._hook_outcomes("on_yield", kind)
+        ends = await self._hook_outcomes("on_yield")
         if self._stop.is_set:
             return machine.Aborted()
         go_on = ends.go_on or run_hooks.continuation(ends.outcomes)
@@ -194,8 +194,8 @@ class Generation:
             go_on = None
         return machine.Aborted() if self._stop.is_set else machine.Yielded(go_on)
 
-    async def _hook_outcomes(self, moment: run_hooks.Moment, kind: str) -> HookEnds:
-        answer = await hook_tasks.ask(self._told(moment), kind, self._input.settings, self._stop)
+    async def _hook_outcomes(self, moment: run_hooks.Moment) -> HookEnds:
+        answer = await hook_tasks.ask(self._told(moment), self._input.settings, self._stop)
         for problem in answer.problems:
             self._note(problem)
         found = await hook_tasks.outcomes(self._input, self._state.turn, answer.tasks, self._stop)

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 
 from pydantic import ValidationError
 from temporalio import workflow
-from temporalio.exceptions import ActivityError, ChildWorkflowError, FailureError, WorkflowAlreadyStartedError
+from temporalio.exceptions import ActivityError, ChildWorkflowError, WorkflowAlreadyStartedError
 
 from tarry.core.keeping import ADOPT, Adopted, AdoptInput
 from tarry.core.protocol import DURABLE_TASK, ResolvedCall, RunSettings, digest
@@ -19,20 +18,14 @@ from workflows import options
 from workflows.supervise import StopSwitch
 
 
-async def ask(input: RunHookInput, kind: str, settings: RunSettings, stop: StopSwitch) -> RunHookAnswer:
+async def ask(input: RunHookInput, settings: RunSettings, stop: StopSwitch) -> RunHookAnswer:
     """What the hooks answer; hooks that cannot be asked at all are told of, and answer nothing. A Stop ends it."""
-    if kind == "quick":
-        # The failure of a local activity comes bare, with no ActivityError around it.
-        with contextlib.suppress(FailureError):
-            return await stop.watch(
-                workflow.start_local_activity(ASK_RUN_HOOKS, input, result_type=RunHookAnswer, **options.LOOKUP)
-            )
-        if stop.is_set:
-            return RunHookAnswer()
     config = options.call_hooks(settings, within=None)
     try:
         return await stop.watch(workflow.start_activity(ASK_RUN_HOOKS, input, result_type=RunHookAnswer, **config))
-    except FailureError as error:
+    except ActivityError as error:
+        if stop.is_set:
+            return RunHookAnswer()
         return RunHookAnswer(problems=(f"the hooks could not be asked: {error.cause or error}",))
 
 

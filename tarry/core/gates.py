@@ -6,7 +6,6 @@ Pure.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime
 from typing import Any, Literal
 
 from pydantic import Field
@@ -27,16 +26,12 @@ REASK = "tarry.reask"
 
 
 class PassInput(Frozen):
-    """What hooks are asked about, with all that the call holds. It stands in no history: a local activity gets it.
-
-    `at`: the server's time when the pass was asked for.
-    """
+    """What hooks are asked about, with all that the call holds. It stands in no history: a local activity gets it."""
 
     task_id: str
     conversation_id: str
     caller: str
     call: ResolvedCall
-    at: datetime
     keys: dict[str, dict[str, KeyState]] = Field(default_factory=dict)
     memos: dict[str, Any] = Field(default_factory=dict)
 

@@ -143,14 +143,10 @@ class RunCalls:
 class HearRound:
     """Ask the hooks after a round."""
 
-    kind: HookKind
-
 
 @dataclass(frozen=True)
 class Yield:
     """Ask the hooks whether the answer stands."""
-
-    kind: HookKind
 
 
 @dataclass(frozen=True)
@@ -207,7 +203,7 @@ def advance(state: RunState, event: Event, settings: RunSettings) -> Step:
 def _hooked(state: RunState, event: RoundEnded | RoundHeard | Yielded, settings: RunSettings) -> Step:
     match event:
         case RoundEnded():
-            return Step(HearRound(state.after_tools)) if state.after_tools else _next_turn(state, settings)
+            return Step(HearRound()) if state.after_tools else _next_turn(state, settings)
         case RoundHeard():
             return Step(Finish("done")) if event.terminates else _next_turn(state, settings)
         case Yielded(go_on=None):
@@ -226,7 +222,7 @@ def _responded(state: RunState, turn: ModelTurn) -> Step:
     state.empty = 0
     if not turn.calls:
         state.cut = 0
-        return Step(Yield(turn.on_yield) if turn.on_yield else Finish("done"), message=turn.message)
+        return Step(Yield() if turn.on_yield else Finish("done"), message=turn.message)
     state.after_tools = turn.after_tools
     state.cut = state.cut + 1 if turn.message.stop in CUTTING_STOPS else 0
     return Step(RunCalls(turn.calls), message=turn.message)

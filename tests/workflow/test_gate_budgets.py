@@ -14,10 +14,12 @@ from tests.support.parking import ANSWER, HOUR, YES, counts, names
 from tests.support.stage import stage
 from tests.support.waiting import eventually
 
-QUICK, IO = 12, 21
-"""The most events that a call costs more when it waits once for a value or a deadline."""
-JUDGED = 6
-"""What the registry's word on a plain signal takes: an activity, and the task that it ends in."""
+WAITING = 27
+"""The most events that a call costs more when it waits once for a value or a deadline.
+
+Two passes and the registry's word on the value are an activity each, six events with the task that it ends in. Local
+ones would be one event each, and are not safe: one that meets a query in its workflow task replays in another order.
+"""
 
 
 def waits(call: HookCall, api: HookApi) -> Gate:
@@ -35,10 +37,10 @@ async def parked(call: Gated) -> None:
     await eventually(call.events, lambda events: "TIMER_STARTED" in names(events))
 
 
-@pytest.mark.parametrize(("io", "budget"), [(False, QUICK), (True, IO)])
+@pytest.mark.parametrize("io", [False, True])
 @pytest.mark.parametrize("gates", [1, 3])
 async def test_a_call_that_waits_once_at_a_gate_costs_little_however_many_gates_there_are(
-    server: EmbeddedServer, tmp_path: Path, io: bool, budget: int, gates: int
+    server: EmbeddedServer, tmp_path: Path, io: bool, gates: int
 ) -> None:
     others = [gate(passes, name=f"gate{number}") for number in range(1, gates)]
     ledger = Ledger()
@@ -54,6 +56,5 @@ async def test_a_call_that_waits_once_at_a_gate_costs_little_however_many_gates_
         history = await call.history()
 
     kinds = counts(history)
-    passed = kinds["ACTIVITY_TASK_COMPLETED"] - 2 if io else kinds["MARKER_RECORDED"]
-    assert passed == 2, "one activity a pass, besides the tool and the verdict"
-    assert len(history) - len(base) <= budget + JUDGED, names(history)
+    assert kinds["ACTIVITY_TASK_COMPLETED"] - 2 == 2, "one activity a pass, besides the tool and the verdict"
+    assert len(history) - len(base) <= WAITING, names(history)
