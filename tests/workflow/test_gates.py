@@ -22,6 +22,7 @@ from tarry.tools import tool
 from tests.support.gating import Ledger, gate, gated_app, start_gated
 from tests.support.parking import ANSWER, YES, Answer, counts, wedges
 from tests.support.stage import idle_stage, stage
+from tests.support.waiting import eventually
 
 KEY = ANSWER.key("go")
 
@@ -311,3 +312,24 @@ async def test_hooks_that_came_to_do_io_by_a_deploy_are_given_the_time_for_it(
 
     assert (outcome.text, len(ledger.runs)) == ("edited a.txt", 1)
     assert kinds["ACTIVITY_TASK_COMPLETED"] == 2
+
+
+async def test_a_pass_that_a_worker_gave_up_is_made_once_more_by_another(
+    server: EmbeddedServer, tmp_path: Path
+) -> None:
+    ledger, asked, go = Ledger(), list[str](), threading.Event()
+
+    def holds(call: HookCall, api: HookApi) -> Gate:
+        asked.append(api.memo_sync("who", f"pass {len(asked) + 1}"))
+        return None if go.wait(20) else Block("never")
+
+    async with idle_stage(server, gated_app(ledger.edit, gate(holds, io=True)), tmp_path, shutdown_grace=0) as on:
+        async with on.worker():
+            call = await start_gated(on, "edit", path="a.txt")
+            await eventually(lambda: asyncio.sleep(0, asked))
+        async with on.worker():
+            await eventually(lambda: asyncio.sleep(0, len(asked) == 2))
+            go.set()
+            outcome = await call.ends()
+
+    assert (asked, outcome.code, len(ledger.runs)) == (["pass 1", "pass 2"], "", 1)
