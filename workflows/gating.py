@@ -1,4 +1,4 @@
-"""The hooks of a call, asked and told by local activities: before its intent, and of its result (spec §5)."""
+"""The hooks of a call, asked before its intent and told of its result, each time by one activity (spec §5)."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ REASK = "tarry.reask"
 
 
 class PassInput(Frozen):
-    """What hooks are asked about, with all that the call holds. It stands in no history: a local activity gets it."""
+    """What hooks are asked about, with all that the call holds."""
 
     task_id: str
     conversation_id: str
