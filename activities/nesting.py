@@ -66,7 +66,7 @@ class Nesting:
         return self._at_home(lambda: asyncio.create_task(self._created(call, key, task)))
 
     def start_tool(self, name: str, arguments: Mapping[str, Any], key: str | None) -> Future[NestedCall]:
-        """Start a nested call, or answer one that cannot run; raises as `ToolApi.start_tool`."""
+        """Start a nested call, or answer one that cannot run; raises as `ToolApi.execute_tool`."""
         key = self._key(key)
         request = ToolCallRequest(call_id=key[:100], name=name, arguments=_encoded(arguments))
         (call,) = resolve_calls(AssistantMessage(calls=(request,)), self._tools, self._gated, self._heard)

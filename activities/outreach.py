@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from datetime import datetime
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar, overload
 
 from activities.committing import Committer
 from activities.nesting import Nesting
@@ -72,21 +72,35 @@ class Outreach(ToolApi):
         """`create_task` for a sync tool: blocks its thread."""
         return self._nesting.start_task(task, input, key).result()
 
-    async def start_tool(self, name: str, arguments: Mapping[str, Any], *, key: str | None = None) -> NestedCall:
-        """Start a nested call by an update of the own workflow."""
-        return await asyncio.wrap_future(self._nesting.start_tool(name, arguments, key))
+    @overload
+    async def execute_tool(
+        self, name: str, arguments: Mapping[str, Any], *, key: str | None = None, wait: Literal[True] = True
+    ) -> NestedResult: ...
+    @overload
+    async def execute_tool(
+        self, name: str, arguments: Mapping[str, Any], *, key: str | None = None, wait: Literal[False]
+    ) -> NestedCall: ...
+    async def execute_tool(
+        self, name: str, arguments: Mapping[str, Any], *, key: str | None = None, wait: bool = True
+    ) -> NestedResult | NestedCall:
+        """Start a nested call by an update of the own workflow, and await its result."""
+        nested = await asyncio.wrap_future(self._nesting.start_tool(name, arguments, key))
+        return await nested.result() if wait else nested
 
-    def start_tool_sync(self, name: str, arguments: Mapping[str, Any], *, key: str | None = None) -> NestedCall:
-        """`start_tool` for a sync tool: blocks its thread."""
-        return self._nesting.start_tool(name, arguments, key).result()
-
-    async def execute_tool(self, name: str, arguments: Mapping[str, Any], *, key: str | None = None) -> NestedResult:
-        """Start a nested call and await its result."""
-        return await (await self.start_tool(name, arguments, key=key)).result()
-
-    def execute_tool_sync(self, name: str, arguments: Mapping[str, Any], *, key: str | None = None) -> NestedResult:
+    @overload
+    def execute_tool_sync(
+        self, name: str, arguments: Mapping[str, Any], *, key: str | None = None, wait: Literal[True] = True
+    ) -> NestedResult: ...
+    @overload
+    def execute_tool_sync(
+        self, name: str, arguments: Mapping[str, Any], *, key: str | None = None, wait: Literal[False]
+    ) -> NestedCall: ...
+    def execute_tool_sync(
+        self, name: str, arguments: Mapping[str, Any], *, key: str | None = None, wait: bool = True
+    ) -> NestedResult | NestedCall:
         """`execute_tool` for a sync tool: blocks its thread."""
-        return self.start_tool_sync(name, arguments, key=key).result_sync()
+        nested = self._nesting.start_tool(name, arguments, key).result()
+        return nested.result_sync() if wait else nested
 
     async def expect(self, source: str, match: str, key: SignalKey) -> None:
         """Have webhooks that tell of `match` delivered to a key of this task."""

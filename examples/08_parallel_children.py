@@ -37,7 +37,7 @@ async def ask_shop(shop: str, api: ToolApi) -> str | Sleep:
 @tool(replay="safe")
 async def first_two(shops: list[str], api: ToolApi) -> str | Wait:
     """Ask the shops, and take the first two offers."""
-    asked = [await api.start_tool("ask_shop", {"shop": shop}, key=shop) for shop in shops]
+    asked = [await api.execute_tool("ask_shop", {"shop": shop}, key=shop, wait=False) for shop in shops]
     ended: list[str] = [*(api.checkpoint or []), *(api.wake.ended if api.wake else ())]
     api.output(f"{len(ended)} offers")
     if len(ended) < 2:

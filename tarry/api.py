@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Generic, Literal, Protocol, TypeVar
+from typing import Any, Generic, Literal, Protocol, TypeVar, overload
 
 from signals.parking import Wake
 from signals.tokens import Signal, SignalKey
@@ -221,12 +221,26 @@ class ToolApi(Protocol):
         """`create_task` for a sync tool."""
         ...
 
-    async def start_tool(self, name: str, arguments: Mapping[str, Any], *, key: str | None = None) -> NestedCall:
-        """Start a tool of the application as a nested call that belongs to this task, and do not wait for it.
+    @overload
+    async def execute_tool(
+        self, name: str, arguments: Mapping[str, Any], *, key: str | None = None, wait: Literal[True] = True
+    ) -> NestedResult: ...
+    @overload
+    async def execute_tool(
+        self, name: str, arguments: Mapping[str, Any], *, key: str | None = None, wait: Literal[False]
+    ) -> NestedCall: ...
+    async def execute_tool(
+        self, name: str, arguments: Mapping[str, Any], *, key: str | None = None, wait: bool = True
+    ) -> NestedResult | NestedCall:
+        """Run a tool of the application as a nested call that belongs to this task, and give its result (spec §4.9).
 
         It is a call like any other, with gates and all, but its result goes to this task and not to the model. The
         same key gives the same call on every run; without one, the position in the run is the key, which is not
         possible any more once this task has waited. An unknown tool and bad arguments are results too.
+
+        After a minute of waiting a replay-safe task is parked until the call ends and then run again, with the same
+        keys, wake and checkpoint; an unsafe one goes on waiting, for as long as its timeout allows. With `wait=False`
+        the call is started, and its handle given at once.
 
         Raises:
             ValueError: the key was used for another tool or other arguments, or one is needed.
@@ -235,22 +249,17 @@ class ToolApi(Protocol):
         """
         ...
 
-    def start_tool_sync(self, name: str, arguments: Mapping[str, Any], *, key: str | None = None) -> NestedCall:
-        """`start_tool` for a sync tool."""
-        ...
-
-    async def execute_tool(self, name: str, arguments: Mapping[str, Any], *, key: str | None = None) -> NestedResult:
-        """`start_tool`, and its result.
-
-        After a minute of waiting a replay-safe task is parked until the call ends and then run again, with the same
-        keys, wake and checkpoint; an unsafe one goes on waiting, for as long as its timeout allows.
-
-        Raises:
-            ValueError, TaskFull, StaleRun: as `start_tool`.
-        """
-        ...
-
-    def execute_tool_sync(self, name: str, arguments: Mapping[str, Any], *, key: str | None = None) -> NestedResult:
+    @overload
+    def execute_tool_sync(
+        self, name: str, arguments: Mapping[str, Any], *, key: str | None = None, wait: Literal[True] = True
+    ) -> NestedResult: ...
+    @overload
+    def execute_tool_sync(
+        self, name: str, arguments: Mapping[str, Any], *, key: str | None = None, wait: Literal[False]
+    ) -> NestedCall: ...
+    def execute_tool_sync(
+        self, name: str, arguments: Mapping[str, Any], *, key: str | None = None, wait: bool = True
+    ) -> NestedResult | NestedCall:
         """`execute_tool` for a sync tool."""
         ...
 

@@ -205,7 +205,7 @@ async def nested_calls(studio: Studio) -> None:
     async def both(api: ToolApi) -> Wait | str:
         await api.execute_tool("report", {"text": "hi"}, key="report")
         await api.execute_tool("nowhere", {}, key="nowhere")
-        started = [await api.start_tool("research", {"topic": topic}, key=topic) for topic in ("a", "b")]
+        started = [await api.execute_tool("research", {"topic": topic}, key=topic, wait=False) for topic in ("a", "b")]
         done = {*(api.checkpoint or []), *(api.wake.ended if api.wake else ())}
         waiting = [nested.task_id for nested in started if nested.task_id not in done]
         return Wait(waiting, "any", sorted(done)) if waiting else "both"
@@ -222,8 +222,8 @@ async def nested_calls(studio: Studio) -> None:
 async def nested_call_that_fails_beside_one_that_waits(studio: Studio) -> None:
     @tool(replay="safe")
     async def both(api: ToolApi) -> Wait | str:
-        waits = await api.start_tool("research", {"topic": "never"}, key="waits")
-        broken = await api.start_tool("fails", {}, key="broken")
+        waits = await api.execute_tool("research", {"topic": "never"}, key="waits", wait=False)
+        broken = await api.execute_tool("fails", {}, key="broken", wait=False)
         return Wait([waits.task_id, broken.task_id], "fail_fast") if api.wake is None else "one failed"
 
     async with studio.conversation(app_with(both, research, fails)) as (_, conversation):
@@ -233,7 +233,7 @@ async def nested_call_that_fails_beside_one_that_waits(studio: Studio) -> None:
 async def stopped_while_a_nested_call_waits(studio: Studio) -> None:
     @tool(replay="safe", cancel=lambda: None)
     async def outer(api: ToolApi) -> Wait:
-        return Wait([(await api.start_tool("research", {"topic": "never"}, key="waits")).task_id])
+        return Wait([(await api.execute_tool("research", {"topic": "never"}, key="waits", wait=False)).task_id])
 
     async with studio.conversation(app_with(outer, research)) as (on, conversation):
         submission = await conversation.submit("outer")

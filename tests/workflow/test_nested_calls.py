@@ -89,7 +89,9 @@ async def test_a_wait_on_any_wakes_with_the_first_end_and_keys_find_the_same_cal
 
     @tool(replay="safe")
     async def both(api: ToolApi) -> Wait | str:
-        started = {topic: await api.start_tool("research", {"topic": topic}, key=topic) for topic in ("a", "b")}
+        started = {
+            topic: await api.execute_tool("research", {"topic": topic}, key=topic, wait=False) for topic in ("a", "b")
+        }
         ids.update({topic: nested.task_id for topic, nested in started.items()})
         done = {*(api.checkpoint or []), *(api.wake.ended if api.wake else ())}
         wakes.append(str(sorted(topic for topic, nested in started.items() if nested.task_id in done)))
@@ -123,8 +125,8 @@ async def test_a_failure_ends_a_wait_that_fails_fast_and_what_still_lives_is_sto
 
     @tool(replay="safe")
     async def both(api: ToolApi) -> Wait | str:
-        waits = await api.start_tool("research", {"topic": "never"}, key="waits")
-        broken = await api.start_tool("fails", {}, key="broken")
+        waits = await api.execute_tool("research", {"topic": "never"}, key="waits", wait=False)
+        broken = await api.execute_tool("fails", {}, key="broken", wait=False)
         ids.append(waits.task_id)
         if api.wake is None:
             return Wait([waits.task_id, broken.task_id], "fail_fast")
@@ -224,7 +226,7 @@ async def test_a_child_that_is_terminated_from_outside_is_an_end_like_any_other(
 
     @tool(replay="safe")
     async def outer(api: ToolApi) -> Wait | str:
-        nested = await api.start_tool("research", {"topic": "never"}, key="k")
+        nested = await api.execute_tool("research", {"topic": "never"}, key="k", wait=False)
         ids.append(nested.task_id)
         if api.wake is None:
             return Wait([nested.task_id])
