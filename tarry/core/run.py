@@ -209,7 +209,9 @@ def _hooked(state: RunState, event: RoundEnded | RoundHeard | Yielded, settings:
         case Yielded(go_on=None):
             return Step(Finish("done"))
         case Yielded():
-            return replace(_next_turn(state, settings), user=event.go_on or "")
+            step = _next_turn(state, settings)
+            # What nobody will read any more is no input.
+            return step if isinstance(step.command, Finish) else replace(step, user=event.go_on or "")
 
 
 def _responded(state: RunState, turn: ModelTurn) -> Step:
