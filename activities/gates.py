@@ -36,7 +36,7 @@ MAX_BY = 200
 
 
 class GateActivities:
-    """Asks the hooks of `registry`."""
+    """Asks the hooks of `registry`, of those extensions that the conversation has selected."""
 
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
@@ -44,16 +44,17 @@ class GateActivities:
     @activity.defn(name=ASK_GATES)
     async def ask(self, input: PassInput) -> Pass:
         """One pass from the first hook; the first block or sleep ends it. Tells of a tool this worker lacks."""
-        tool = self._registry.tools.get(input.call.tool)
+        registry = self._registry.selected(input.extensions)
+        tool = registry.tools.get(input.call.tool)
         if tool is None:
             return Pass(decision="not_here")
         async with Heartbeat(Progress):
-            return await self._pass(Asking(input, limit(self._registry.gated)), tool)
+            return await self._pass(registry, Asking(input, limit(registry.gated)), tool)
 
-    async def _pass(self, asking: Asking, tool: Tool) -> Pass:
+    async def _pass(self, registry: Registry, asking: Asking, tool: Tool) -> Pass:
         """Arguments are settled before the first hook sees them, and whenever one replaced them: what runs was seen."""
         problem = _settle(asking, tool)
-        hooks = [(name, one.before_tool) for name, one in self._registry.hooks if one.before_tool is not None]
+        hooks = [(name, one.before_tool) for name, one in registry.hooks if one.before_tool is not None]
         for name, hook in [] if problem else hooks:
             told = asking.told
             answer, failure = await asking.call(partial(hook, told, asking), asking.left)
@@ -108,9 +109,10 @@ class GateActivities:
     async def tell(self, input: ResultInput) -> Told:
         """The result after every hook heard of it; one that fails leaves it as it is, with a remark."""
         outcome = input.outcome
-        hooks = [(name, one.after_tool) for name, one in self._registry.hooks if one.after_tool is not None]
+        registry = self._registry.selected(input.asked.extensions)
+        hooks = [(name, one.after_tool) for name, one in registry.hooks if one.after_tool is not None]
         async with Heartbeat(Progress):
-            asking = Asking(input.asked, limit(self._registry.heard))
+            asking = Asking(input.asked, limit(registry.heard))
             for place, (name, hook) in enumerate(hooks):
                 # A share of what is left for each: one that hangs keeps no other from being told.
                 seconds = asking.left / (len(hooks) - place)

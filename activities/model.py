@@ -15,7 +15,7 @@ from temporalio.service import RPCError
 
 from activities.heartbeat import Heartbeat
 from activities.output import progress_of
-from tarry.app import App
+from tarry.app import App, Registry
 from tarry.core.arguments import normalise_calls
 from tarry.core.context import model_messages
 from tarry.core.messages import AssistantMessage
@@ -43,9 +43,6 @@ class ModelActivities:
     def __init__(self, app: App, reader: EntryReader) -> None:
         self._app = app
         self._registry = app.registry
-        self._tools = self._registry.tools
-        self._specs = self._registry.specs()
-        self._gated, self._heard = self._registry.gated, self._registry.heard
         self._reader = reader
 
     @activity.defn(name=MODEL_REQUEST)
@@ -59,7 +56,7 @@ class ModelActivities:
                 heartbeat.touch()
 
             try:
-                return ModelAnswer(self._turn(await self._respond(input, on_text)))
+                return ModelAnswer(self._turn(self._selected(input), await self._respond(input, on_text)))
             except ModelError as error:
                 failure = error
             except (RPCError, StoreError) as error:
@@ -78,21 +75,25 @@ class ModelActivities:
         request = ModelRequest(
             messages=model_messages(entries),
             instructions=self._app.instructions,
-            tools=self._specs,
+            tools=self._selected(input).specs(),
             session_id=input.conversation_id,
             idle_timeout=input.idle_timeout,
         )
         return await self._app.model.respond(request, on_text)
 
-    def _turn(self, response: ModelResponse) -> ModelTurn:
+    def _selected(self, input: ModelRequestInput) -> Registry:
+        """The extensions of the conversation: what its model is offered, and whose hooks count."""
+        return self._registry.selected(input.extensions)
+
+    def _turn(self, registry: Registry, response: ModelResponse) -> ModelTurn:
         message = _clean(response.message)
         return ModelTurn(
             message=message,
-            calls=resolve_calls(message, self._tools, self._gated, self._heard),
+            calls=resolve_calls(message, registry.tools, registry.gated, registry.heard),
             usage=response.usage,
             model=self._app.model.name,
-            after_tools=self._registry.after_tools,
-            on_yield=self._registry.on_yield,
+            after_tools=registry.after_tools,
+            on_yield=registry.on_yield,
         )
 
     def _failure(self, error: ModelError, streamed: str) -> ModelFailure:

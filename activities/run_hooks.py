@@ -37,12 +37,13 @@ class RunHookActivities:
 
     async def _ask(self, input: RunHookInput) -> RunHookAnswer:
         told = Turn(input.conversation_id, input.generation_id, input.turn, input.text, input.results)
-        kind = self._registry.after_tools if input.moment == "after_tools" else self._registry.on_yield
+        registry = self._registry.selected(input.extensions)
+        kind = registry.after_tools if input.moment == "after_tools" else registry.on_yield
         ends = time.monotonic() + limit(kind)
         tasks: list[ResolvedCall] = []
         go_on: str | None = None
         problems: list[str] = []
-        for name, hooks in self._registry.hooks:
+        for name, hooks in registry.hooks:
             if (hook := _hook(hooks, input.moment)) is None:
                 continue
             try:

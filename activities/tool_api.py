@@ -78,11 +78,12 @@ class RunApi(Outreach):
         harness = host.harness
         client = harness.client
         self._harness = harness
-        self._hooks = host.registry.hooks
-        declared = host.registry.tools.get(input.call.tool)
+        registry = host.registry.selected(input.extensions)
+        self._hooks = registry.hooks
+        declared = registry.tools.get(input.call.tool)
         is_safe = input.call.replay == "safe" and (declared is None or declared.replay == "safe")
         may_park = is_safe and purpose == "memo"
-        self._nesting = Nesting(client, input, host.registry, self._at_home, may_park=may_park)
+        self._nesting = Nesting(client, input, registry, self._at_home, may_park=may_park)
         self._committer = Committer(harness, input.conversation_id, input.task_id)
         self._queue = info.task_queue
         self._call = call_of(client, input)

@@ -53,8 +53,7 @@ class ToolActivities:
         settings: Settings,
         grace: timedelta = STOP_GRACE,
     ) -> None:
-        self._tools = registry.tools
-        self._wraps = registry.wraps
+        self._registry = registry
         self._outcomes = Outcomes(client, blobs)
         self._host = Host(Harness(client, settings), registry, self._outcomes, grace)
 
@@ -67,11 +66,11 @@ class ToolActivities:
                 the run was taken from outside (retryable for a safe tool) or an unsafe one met a failure of ours;
                 of type RETRY_TOOL when a safe tool asks for it; non-retryable when we ourselves failed.
         """
-        tool = self._tools.get(input.call.tool)
+        tool = self._tool(input)
         if tool is None:
             has_begun = activity.info().attempt > 1 or is_after_reset(input)
             return results.not_here(input.call.tool, published_before() if has_begun else None)
-        end = await self.execute(tool, input, self._wraps)
+        end = await self.execute(tool, input, self._registry.selected(input.extensions).wraps)
         assert not isinstance(end, StepRequest)
         return end
 
@@ -97,7 +96,7 @@ class ToolActivities:
         Raises:
             ApplicationError: retryable, when this worker lacks the tool or was shut down: another may be asked.
         """
-        tool = self._tools.get(input.call.tool)
+        tool = self._tool(input)
         if tool is None:
             raise ApplicationError(results.not_here(input.call.tool).text)
         run, heartbeat = self._prepare(tool, input)
@@ -120,7 +119,7 @@ class ToolActivities:
         Raises:
             ApplicationError: retryable: the hook raised or took too long, or this worker lacks the tool.
         """
-        return await self.clean_up_with(self._tools.get(input.call.tool), input)
+        return await self.clean_up_with(self._tool(input), input)
 
     async def clean_up_with(self, tool: Tool | None, input: ToolRunInput) -> CleanedUp:
         """Run the cancel hook of `tool`; raises as `clean_up`."""
@@ -135,6 +134,9 @@ class ToolActivities:
         if problem:
             raise ApplicationError(problem)
         return CleanedUp()
+
+    def _tool(self, input: ToolRunInput) -> Tool | None:
+        return self._registry.selected(input.extensions).tools.get(input.call.tool)
 
     def _prepare(self, tool: Tool, input: ToolRunInput, wraps: Sequence[Wrap] = ()) -> tuple[ToolRun, Heartbeat]:
         def progress() -> Progress:

@@ -71,6 +71,12 @@ class Registry:
                 )
         self._extensions[extension.name] = extension
 
+    def selected(self, names: Sequence[str] | None) -> Registry:
+        """Of these extensions alone, in the order of installation; of all of them for None. Unknown names count not."""
+        if names is None:
+            return self
+        return Registry(extension for name, extension in self._extensions.items() if name in names)
+
     @property
     def tools(self) -> dict[str, Tool]:
         """The tools by name, in order of installation."""

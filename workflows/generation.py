@@ -166,6 +166,7 @@ class Generation:
             run_start=self._input.start,
             cutoff=self._transcript.end,
             turn=self._state.turn,
+            extensions=self._input.settings.extensions,
             idle_timeout=self._input.settings.model_idle_timeout,
             heartbeat_timeout=self._input.settings.heartbeat_timeout,
         )
@@ -208,6 +209,7 @@ class Generation:
             conversation_id=self._input.conversation_id,
             generation_id=workflow.info().workflow_id,
             turn=self._state.turn,
+            extensions=self._input.settings.extensions,
             text=text,
             results=results,
         )

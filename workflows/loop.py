@@ -290,6 +290,7 @@ class Loop(ABC):
             wake=state.wake,
             checkpoint=state.checkpoint,
             nested=nested,
+            extensions=self._settings.extensions,
         )
 
 

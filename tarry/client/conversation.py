@@ -59,8 +59,16 @@ MAX_JSON = 1280 * 1024
 class Conversation:
     """A handle on one conversation; make it with `Harness.conversation`."""
 
-    def __init__(self, client: Client, settings: Settings, reader: EntryReader, conversation_id: str) -> None:
+    def __init__(
+        self,
+        client: Client,
+        settings: Settings,
+        reader: EntryReader,
+        conversation_id: str,
+        extensions: tuple[str, ...] | None = None,
+    ) -> None:
         self.id = conversation_id
+        self._extensions = extensions
         self._client = client
         # An input in a store that the workers do not share would wedge the conversation.
         self._sender = sending_inline(client)
@@ -95,7 +103,7 @@ class Conversation:
             content=content,
             request_id=request_id,
             when_busy=when_busy,
-            settings=self._settings.run_settings(),
+            settings=self._settings.run_settings().model_copy(update={"extensions": self._extensions}),
             notify=notify,
         )
         try:

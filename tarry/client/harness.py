@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 import time
 import uuid
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from datetime import timedelta
 from typing import Any, TypeVar, overload
 
@@ -58,13 +58,19 @@ class Harness:
         settings = settings or load_settings()
         return cls(await connect(settings, wait=wait), settings)
 
-    def conversation(self, conversation_id: str | None = None) -> Conversation:
+    def conversation(
+        self, conversation_id: str | None = None, *, extensions: Sequence[str] | None = None
+    ) -> Conversation:
         """A handle; the conversation itself comes to exist with its first input. Without an id, a new one.
+
+        `extensions` selects by name whose tools and hooks count, for the runs of what is submitted by this handle and
+        for all later ones, until somebody selects others. At first all that are installed do.
 
         Raises:
             ValueError: the id is empty, longer than 200 bytes, or holds `/`, `~` or a control character.
         """
-        return Conversation(self.client, self.settings, self._reader, _checked_id(conversation_id))
+        chosen = None if extensions is None else tuple(extensions)
+        return Conversation(self.client, self.settings, self._reader, _checked_id(conversation_id), chosen)
 
     async def start_task(self, task: DurableTask[I, R], input: I, *, key: str | None = None) -> DurableTaskHandle[R]:
         """Start a durable task, durably when it returns, also when no worker is up.

@@ -53,6 +53,7 @@ class ConversationState(BaseModel):
     turnover_events: int = RunSettings().turnover_events
     refusals: list[Refusal] = Field(default_factory=list)
     commits: Commits = Field(default_factory=Commits)
+    extensions: tuple[str, ...] | None = Field(default=None, description="selected last; None: all that are installed")
 
     @classmethod
     def born(cls, nonce: str) -> ConversationState:
@@ -69,14 +70,22 @@ class ConversationState(BaseModel):
         self.runs += 1
         entry = self.transcript.append(user_draft(self.inbox.queue[0].content, now, self.runs))
         item = self.inbox.place(self.runs, entry.index)
-        self.turnover_events = item.settings.turnover_events
+        settings = self._chosen(item.settings)
+        self.turnover_events = settings.turnover_events
         self.open = OpenRun(
             run=self.runs,
             generation_id=generation_id(conversation_id, self.nonce, self.runs),
             request_id=item.request_id,
             start=entry.position,
-            settings=item.settings,
+            settings=settings,
         )
+
+    def _chosen(self, settings: RunSettings) -> RunSettings:
+        """The settings of an input, with the extensions of the conversation where it names none; the latest count."""
+        if settings.extensions is None:
+            return settings.model_copy(update={"extensions": self.extensions})
+        self.extensions = settings.extensions
+        return settings
 
     def _place_notes(self) -> None:
         for note in self.commits.taken_notes():

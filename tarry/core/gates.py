@@ -32,6 +32,7 @@ class PassInput(Frozen):
     conversation_id: str
     caller: str
     call: ResolvedCall
+    extensions: tuple[str, ...] | None = None
     keys: dict[str, dict[str, KeyState]] = Field(default_factory=dict)
     memos: dict[str, Any] = Field(default_factory=dict)
 

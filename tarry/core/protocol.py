@@ -79,6 +79,9 @@ class RunSettings(Frozen):
     turnover_events: int = Field(
         default=1_000, ge=10, le=10_000, description="history events after which a workflow continues as new"
     )
+    extensions: tuple[str, ...] | None = Field(
+        default=None, max_length=256, description="those whose tools and hooks count; None: as the conversation has it"
+    )
 
 
 WhenBusy = Literal["steer", "follow_up", "reject"]
@@ -202,6 +205,7 @@ class ModelRequestInput(Frozen):
     run_start: Position
     cutoff: Position
     turn: int
+    extensions: tuple[str, ...] | None = None
     idle_timeout: float
     heartbeat_timeout: float
 
@@ -275,6 +279,7 @@ class ToolRunInput(Frozen):
     wake: Wake | None = Field(default=None, description="why it runs again; None: it has not parked")
     checkpoint: Any = None
     nested: bool = False
+    extensions: tuple[str, ...] | None = None
     first_run_id: str = Field(
         default="",
         description="of the call's first workflow run; another run's intent is a rerun after a reset. Empty: not told",

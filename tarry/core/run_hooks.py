@@ -34,6 +34,7 @@ class RunHookInput(Frozen):
     conversation_id: str
     generation_id: str
     turn: int
+    extensions: tuple[str, ...] | None = None
     text: str
     results: tuple[RoundResult, ...] = ()
 
