@@ -394,3 +394,31 @@ async def test_an_expired_question_stays_expired_for_every_later_pass(server: Em
             outcome = await waiting.ends()
 
     assert (seen, outcome.code, len(ledger.runs)) == (["Sleep", "Block", "Block"], "", 1)
+
+
+async def test_what_a_conversation_selected_outlives_the_wait_and_a_deploy_with_other_defaults(
+    server: EmbeddedServer, tmp_path: Path
+) -> None:
+    offered: list[list[str]] = []
+
+    @tool
+    def shell(command: str) -> str:
+        """Run a command."""
+        return f"ran {command}"
+
+    ledger = Ledger()
+    steps: list[Step] = [call("edit", path="a.txt"), say("done")]
+    model = ScriptedModel(steps, on_request=lambda request: offered.append([spec.name for spec in request.tools]))
+    editing = [Extension("editing", [ledger.edit]), approvals(always)]
+    late = [Extension("shells", [shell]), gate(lambda call, api: Block("locked down"), name="locked")]
+    async with idle_stage(server, App(model=model, extensions=editing), tmp_path, max_turns=5) as on:
+        conversation = on.harness.conversation(extensions=["editing", "approvals"])
+        async with on.worker():
+            submission = await conversation.submit("go")
+            (waiting,) = await asked(on, conversation.id, 1)
+        async with on.worker(App(model=model, instructions="Others.", extensions=[*editing, *late])):
+            await waiting.decide(allow=True)
+            answer = await answer_to(conversation, submission)
+
+    assert (answer.codes, len(ledger.runs)) == ([""], 1)
+    assert offered == [["edit"], ["edit"]]
