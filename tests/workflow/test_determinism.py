@@ -43,6 +43,13 @@ CORE = (
     "polled",
     "durable_task",
     "nested_calls",
+    "asked_at_two_gates",
+    "asked_anew_by_a_deploy",
+    "denied_at_its_gate",
+    "ended_by_a_task_after_its_round",
+    "sent_back_before_its_answer_stands",
+    "gave_way_to_a_person",
+    "subagent_that_answers",
 )
 SEEDED = (
     "parallel_round",
