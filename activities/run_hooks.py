@@ -15,8 +15,8 @@ from activities.heartbeat import Heartbeat
 from activities.runner import ToolThread
 from tarry.app import Registry
 from tarry.core.protocol import Progress, ResolvedCall
-from tarry.core.run_hooks import ASK_RUN_HOOKS, Moment, RunHookAnswer, RunHookInput
-from tarry.core.text import bound_text, clean_text
+from tarry.core.run_hooks import ASK_RUN_HOOKS, Moment, RunHookAnswer, RunHookInput, input_text
+from tarry.core.text import bound_text
 from tarry.hooks import Continue, Hooks, HookTask, Turn
 
 MAX_TASKS = 32
@@ -49,7 +49,7 @@ class RunHookActivities:
             try:
                 answer = await _called(partial(hook, told), ends)
                 if isinstance(answer, Continue):
-                    go_on = go_on or clean_text(answer.input)
+                    go_on = go_on or input_text(answer.input)
                 else:
                     tasks += _tasks(answer)
             except Exception as error:  # a hook is application code and may raise or return anything

@@ -8,9 +8,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Literal
 
+from tarry.core.inbox import MAX_CONTENT
 from tarry.core.messages import AssistantMessage, Frozen, ToolMessage
 from tarry.core.protocol import ResolvedCall
 from tarry.core.task_state import TaskOutcome
+from tarry.core.text import bound_text
 from tarry.core.transcript import Entry
 
 ASK_RUN_HOOKS = "tarry.ask-run-hooks"
@@ -72,9 +74,14 @@ def continuation(outcomes: list[TaskOutcome | None]) -> str | None:
     """The input with which the first task, in the order they were created, sends the agent back to work."""
     for outcome in outcomes:
         text = _completed(outcome).get("continue")
-        if isinstance(text, str) and text:
-            return text
+        if isinstance(text, str) and (words := input_text(text)):
+            return words
     return None
+
+
+def input_text(text: str) -> str:
+    """The input that a hook gives, no longer than a person's may be."""
+    return bound_text(text, max_bytes=MAX_CONTENT, max_lines=MAX_CONTENT).text
 
 
 def _completed(outcome: TaskOutcome | None) -> dict[str, Any]:

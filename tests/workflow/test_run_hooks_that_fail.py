@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from tarry import App, Continue, DurableTask, Extension, Hooks, HookTask, Signal, Sleep, Turn
+from tarry.client import Conversation
 from tarry.core.messages import UserMessage
 from tarry.core.transcript import Entry
 from tarry.embedded import EmbeddedServer
@@ -17,6 +18,8 @@ from tarry.models import ModelRequest
 from tarry.testing import Reply, ScriptedModel, call, calls, say
 from tarry.tools import tool
 from tests.support.answers import answer_to, ask
+from tests.support.held import HeldModel
+from tests.support.shell import succeeds
 from tests.support.stage import Stage, stage
 from tests.support.waiting import eventually
 
@@ -164,3 +167,57 @@ async def test_more_tasks_than_a_moment_may_have_are_told_of(server: EmbeddedSer
 
     assert (answer.end, sorted(ran, key=int)) == ("done", [str(number) for number in range(32)])
     assert answer.notes == ["hooks on_yield returned 34 tasks; those after 32 were left out"]
+
+
+async def test_a_reset_of_a_run_takes_over_what_the_tasks_of_its_hooks_decided(
+    server: EmbeddedServer, tmp_path: Path
+) -> None:
+    """The reset goes to where the tasks had not been started; the second model request keeps the run open."""
+    ran: list[str] = []
+
+    def counts(told: str) -> dict[str, str]:
+        ran.append(told)
+        if told != "one":
+            return {}
+        model.go.clear()
+        return {"continue": f"not {told}"}
+
+    def answer(request: ModelRequest) -> Reply:
+        return say("two" if request.messages[-1].text == "not one" else "one")
+
+    counting = task_that("app.counting", counts)
+    model = HeldModel(ScriptedModel.for_each_input([answer]))
+    hooks = Hooks(on_yield=lambda turn: [HookTask(counting, turn.text)])
+    extension = Extension("test", tasks=[counting], hooks=hooks)
+    async with stage(server, App(model=model, extensions=[extension]), tmp_path) as on:
+        conversation = on.harness.conversation()
+        submission = await conversation.submit("go")
+        model.go.set()
+        await eventually(lambda: _at_turn(on, conversation, 2))
+        run_id = (await conversation.view()).open_generation or ""
+        before = await _started_tasks(on, run_id)
+        await succeeds(
+            server, "workflow", "reset", "--workflow-id", run_id, "--reason", "drill", "--event-id", str(before)
+        )
+        model.go.set()
+        settled = await answer_to(conversation, submission)
+
+    assert (settled.end, settled.text, users(settled.entries)) == ("done", "two", ["go", "not one"])
+    assert ran == ["one", "two"]
+
+
+async def _at_turn(on: Stage, conversation: Conversation, turn: int) -> bool:
+    view = await conversation.view()
+    if view.open_generation is None:
+        return False
+    found = await on.client.get_workflow_handle(view.open_generation).query("tarry.view")
+    return bool(found["turn"] == turn)
+
+
+async def _started_tasks(on: Stage, run_id: str) -> int:
+    """The workflow task that started the tasks of the run's hooks."""
+    history = await on.client.get_workflow_handle(run_id).fetch_history()
+    for event in history.events:
+        if event.HasField("start_child_workflow_execution_initiated_event_attributes"):
+            return event.start_child_workflow_execution_initiated_event_attributes.workflow_task_completed_event_id
+    raise AssertionError("it started none")

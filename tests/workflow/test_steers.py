@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,8 +12,9 @@ from temporalio.client import Client
 
 from tarry import App, Extension
 from tarry.client import Conversation, Submission
+from tarry.core.mail import TAKE, TakeInput
 from tarry.core.messages import UserMessage
-from tarry.core.protocol import SubmissionView
+from tarry.core.protocol import ABORT, SubmissionView
 from tarry.core.transcript import Entry
 from tarry.embedded import EmbeddedServer
 from tarry.models import ModelRequest
@@ -21,6 +23,7 @@ from tarry.tools import tool
 from tests.support.held import HeldModel, HeldTool
 from tests.support.parking import wedges
 from tests.support.stage import Stage, idle_stage, stage
+from tests.support.waiting import eventually
 
 PATIENCE = 180.0
 """Seconds after which a run hangs; fifty runs of a worker without a cache, on a busy machine, need less."""
@@ -140,6 +143,38 @@ async def test_steers_around_a_stop_end_with_it_and_what_comes_after_it_is_answe
     assert reasons[2] == "aborted"
     assert max(Counter(users(entries)).values()) == 1
     assert wedged == []
+
+
+async def test_a_run_that_asks_after_a_stop_gets_nothing_that_came_since(
+    server: EmbeddedServer, tmp_path: Path
+) -> None:
+    """Its question can be under way when the Stop comes; here it is put by hand."""
+    begun, go = threading.Event(), threading.Event()
+
+    @tool
+    def stubborn() -> str:
+        """Do not hear of a Stop."""
+        begun.set()
+        go.wait(60)
+        return "did it"
+
+    async def has_begun() -> bool:
+        return begun.is_set()
+
+    model = ScriptedModel.for_each_input([calls(call("stubborn")), say("done")])
+    async with stage(server, App(model=model, extensions=[Extension("test", [stubborn])]), tmp_path) as on:
+        conversation = on.harness.conversation()
+        first = await conversation.submit("first")
+        await eventually(has_begun)
+        run_id = (await conversation.view()).open_generation or ""
+        handle = on.client.get_workflow_handle(conversation.id)
+        await handle.execute_update(ABORT)
+        steers = await steered(conversation, "s1")
+        await handle.signal(TAKE, TakeInput(generation_id=run_id, number=1))
+        go.set()
+        settled = await ends([first, *steers])
+
+    assert [(end.status, end.reason) for end in settled] == [("unanswered", "aborted"), ("done", "")]
 
 
 async def test_a_run_that_continues_as_new_keeps_placing_steers(server: EmbeddedServer, tmp_path: Path) -> None:
