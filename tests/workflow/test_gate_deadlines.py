@@ -22,6 +22,10 @@ from tests.support.waiting import eventually
 HOUR = timedelta(hours=1)
 
 
+def always(call: HookCall) -> bool:
+    return True
+
+
 async def asked(on: Stage, conversation_id: str, count: int) -> list[Gated]:
     """The calls of a conversation that are parked before their intent, in call order, once there are so many."""
 
