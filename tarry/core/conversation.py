@@ -11,10 +11,10 @@ from pydantic import BaseModel, Field
 
 from signals.box import Delivery
 from tarry.core.commits import CommitInput, Commits, Committed, SendSignal
-from tarry.core.inbox import Inbox, Queued, Record
+from tarry.core.inbox import Conflict, Inbox, Queued, Record
 from tarry.core.mail import Boundary, TakeInput, Taken
 from tarry.core.messages import AssistantMessage, Frozen, Usage
-from tarry.core.protocol import ConversationView, Refusal, RunResult, RunSettings, digest
+from tarry.core.protocol import ConversationView, Refusal, RunResult, RunSettings, SubmitInput, digest
 from tarry.core.settled import MAX_ANSWER_BYTES, SUBMISSION_SETTLED, Settled
 from tarry.core.text import canonical_json
 from tarry.core.transcript import NoSuchPosition, Position, Transcript, note_draft, user_draft
@@ -100,18 +100,27 @@ class ConversationState(BaseModel):
         """
         if self.commits.is_known(commit):
             return Committed(key=commit.key, is_repeat=True)
-        self.check_commit(commit)
+        inputs = self.check_commit(commit)
         self.commits.take(commit, now)
-        for submit in commit.inputs:
+        for submit in inputs:
             self.inbox.admit(submit, now)
         self.open_next(now, conversation_id)
         return Committed(key=commit.key)
 
-    def check_commit(self, commit: CommitInput) -> None:
-        """Whether a new commit can be taken; raises as `commit`."""
+    def check_commit(self, commit: CommitInput) -> list[SubmitInput]:
+        """The inputs that a new commit brings, each under an id that is not known here; raises as `commit`."""
         self.commits.check(commit)
-        for submit in commit.inputs:
-            self.inbox.check(submit, busy=False, known=None)
+        new: dict[str, SubmitInput] = {}
+        for number, submit in enumerate(commit.inputs):
+            if not submit.request_id:
+                submit = submit.model_copy(update={"request_id": f"commit-{digest(commit.key)}-{number}"})
+            earlier = new.setdefault(submit.request_id, submit)
+            if earlier.content != submit.content:
+                raise Conflict(f"request id {submit.request_id!r} is there twice, with different content")
+            if self.inbox.check(submit, busy=False, known=self.inbox.find(submit.request_id)) is not None:
+                del new[submit.request_id]
+        self.inbox.check_room(len(new))
+        return list(new.values())
 
     def rename_open(self, generation_id: str) -> OpenRun:
         """The open run goes on under another id, since another timeline used its own (spec §1.7)."""

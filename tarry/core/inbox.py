@@ -106,13 +106,21 @@ class Inbox(BaseModel):
             return known
         if submit.when_busy == "reject" and (busy or self.queue):
             raise Busy("the conversation is busy")
-        if len(self.queue) >= MAX_ITEMS:
-            raise Full(f"the inbox holds {MAX_ITEMS} inputs; wait until some are answered")
+        self.check_room(1)
         own = content_size(submit.content)
         size = sum(item.size() for item in self.queue) + own
         if size > MAX_BYTES:
             raise Full(f"the inbox would hold {size} bytes, {MAX_BYTES} are allowed; wait until some are answered")
         return None
+
+    def check_room(self, number: int) -> None:
+        """Whether so many more inputs can be queued.
+
+        Raises:
+            Full: they cannot.
+        """
+        if len(self.queue) + number > MAX_ITEMS:
+            raise Full(f"the inbox holds at most {MAX_ITEMS} inputs; wait until some are answered")
 
     def admit(self, submit: SubmitInput, now: datetime) -> Record:
         """Queue a new input that `check` let through."""
