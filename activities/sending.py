@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from functools import partial
 
+from pydantic import ValidationError
 from temporalio import activity
 from temporalio.client import Client
 from temporalio.common import SearchAttributePair, TypedSearchAttributes, WorkflowIDReusePolicy
 from temporalio.exceptions import WorkflowAlreadyStartedError
+from temporalio.service import RPCError, RPCStatusCode
 
 from tarry import attributes
 from tarry.client.signals import deliver
@@ -26,12 +28,22 @@ class SendActivities:
 
     @activity.defn(name=SEND)
     async def send(self, input: SendInput) -> str:
-        """What became of it, in a word. A task that is over or was never there is told of, and drops the item."""
-        match input.item:
-            case SendSignal():
-                return await self._deliver(input.item)
-            case StartTask():
-                return await self._start(input.item)
+        """What became of it, in a word. A task that is over or was never there is told of, and drops the item.
+
+        So does what nobody will ever take, as a shell can write it: it would keep all that comes after it.
+        """
+        try:
+            match input.item:
+                case SendSignal():
+                    return await self._deliver(input.item)
+                case StartTask():
+                    return await self._start(input.item)
+        except ValidationError as error:
+            return f"dropped: {error}"
+        except RPCError as error:
+            if error.status != RPCStatusCode.INVALID_ARGUMENT:
+                raise
+            return f"dropped: {error.message}"
 
     async def _deliver(self, item: SendSignal) -> str:
         sent = item.delivery

@@ -14,6 +14,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from temporalio import workflow
+from temporalio.common import RawValue
 from temporalio.exceptions import ActivityError, ChildWorkflowError, FailureError, WorkflowAlreadyStartedError
 from temporalio.workflow import ChildWorkflowHandle
 
@@ -22,7 +23,7 @@ from tarry.core.protocol import ABORT, DURABLE_TASK, TOOL_CALL, ResolvedCall, Ru
 from tarry.core.task_state import Child, State, TaskInput, TaskOutcome, ToolCallInput
 from tarry.core.text import canonical_json
 from tarry.core.waiting import AbortInput, CreateChild
-from workflows import options
+from workflows import ends, options
 from workflows.supervise import LEVEL_SECONDS
 
 MAX_KEY = 100
@@ -81,7 +82,9 @@ class Children:
         with contextlib.suppress(asyncio.TimeoutError):
             await workflow.wait_condition(lambda: self.are_over, timeout=deadline() - workflow.now())
         if left := tuple(child.task_id for child in living if not child.is_over):
-            await workflow.execute_activity(TERMINATE, TerminateInput(workflow_ids=left), **options.TERMINATE)
+            terminating = TerminateInput(workflow_ids=left)
+            with contextlib.suppress(ActivityError):  # somebody ended it by hand
+                await workflow.execute_activity(TERMINATE, terminating, result_type=RawValue, **options.TERMINATE)
         await workflow.wait_condition(lambda: self.are_over)
 
     async def _start(
@@ -114,13 +117,14 @@ class Children:
     async def _adopt(self, key: str, child: Child) -> None:
         input = AdoptInput(workflow_id=child.task_id, digest=child.digest)
         try:
-            adopted = await workflow.execute_activity(
-                ADOPT, input, result_type=Adopted, **options.adopt(self._settings)
+            answer = await workflow.execute_activity(
+                ADOPT, input, result_type=RawValue, **options.adopt(self._settings)
             )
+            found = (ends.read(answer, Adopted) or Adopted(matches=True)).result
         except ActivityError:
-            adopted = Adopted(matches=True)
-        failed = adopted.result is None or adopted.result.get("is_error") or adopted.result.get("error")
-        self._state.end_child(key, adopted.result, failed=bool(failed))
+            found = None
+        failed = not isinstance(found, dict) or found.get("is_error") or found.get("error")
+        self._state.end_child(key, found, failed=bool(failed))
 
     def _ended(self, key: str, outcome: ToolOutcome | TaskOutcome) -> None:
         failed = outcome.is_error if isinstance(outcome, ToolOutcome) else outcome.status != "completed"

@@ -12,7 +12,7 @@ from typing import NoReturn
 
 from temporalio import workflow
 from temporalio.common import RawValue
-from temporalio.exceptions import ApplicationError
+from temporalio.exceptions import ApplicationError, FailureError
 
 from tarry import attributes
 from tarry.core.commits import COMMIT, CommitInput, Committed
@@ -97,8 +97,8 @@ class Conversation:
         self._stop = StopSwitch()
         if self._state.transcript.wants_sealing:
             await seal(self._state.transcript, self._stop)
-        while self._state.inbox.wants_archiving:
-            await archive_settled(self._state)
+        while self._state.inbox.wants_archiving and await archive_settled(self._state):
+            pass
         self._state.open_next(workflow.now(), workflow.info().workflow_id)
 
     def _note_end(self, run: OpenRun) -> None:
@@ -234,7 +234,8 @@ class Conversation:
         elif (input := self._readable(args)) is not None:
             try:
                 await self._admit(input)
-            except ApplicationError as error:
+            # Any of Temporal's own failures would end the conversation: also that of a look-up that was ended by hand.
+            except FailureError as error:
                 self._state.refuse(f"{name}: {error.message}", input.request_id)
 
     def _readable(self, args: Sequence[RawValue]) -> SubmitInput | None:

@@ -12,7 +12,7 @@ from typing import Any
 
 from temporalio import workflow
 from temporalio.common import RawValue, RetryPolicy
-from temporalio.exceptions import ApplicationError
+from temporalio.exceptions import ActivityError, ApplicationError
 from temporalio.workflow import ActivityConfig
 
 from tarry.core import expectation as machine
@@ -70,7 +70,10 @@ class Expectation:
 
     async def _forward(self, forward: machine.ForwardInput) -> None:
         # What was answered is the target's to keep; a raw result can be completed by hand with anything.
-        await workflow.execute_activity(FORWARD, forward, result_type=RawValue, **FORWARDING)
+        try:
+            await workflow.execute_activity(FORWARD, forward, result_type=RawValue, **FORWARDING)
+        except ActivityError as error:  # somebody ended it by hand
+            workflow.logger.warning("What came early was given up: %s", error.cause or error)
         self._state.forwarded(forward)
 
     def _is_long(self) -> bool:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any, TypeVar
 
+from pydantic import BaseModel
 from temporalio import workflow
+from temporalio.common import RawValue
 from temporalio.exceptions import FailureError
 
 from signals.box import Box, BoxFull
@@ -13,10 +15,10 @@ from tarry.core.gates import ASK_GATES, TELL_RESULT, Pass, PassInput, ResultInpu
 from tarry.core.protocol import CallError, ResolvedCall, ToolOutcome
 from tarry.core.results import Diagnostic
 from tarry.core.task_state import State, ToolCallInput
-from workflows import options
+from workflows import ends, options
 from workflows.supervise import StopSwitch
 
-T = TypeVar("T")
+T = TypeVar("T", bound=BaseModel)
 
 
 class Gating:
@@ -40,6 +42,8 @@ class Gating:
             return Pass(
                 decision="block", reason=f"its hooks could not be asked: {error.cause or error}", code="blocked"
             )
+        if found is None:
+            return Pass(decision="block", reason="its hooks left no answer that can be read", code="blocked")
         if found.decision == "not_here":
             return found
         self._keep(found)
@@ -70,6 +74,9 @@ class Gating:
         except FailureError as error:
             text = f"its hooks could not be told of this result: {error.cause or error}"
             return results.with_remarks(outcome, [Diagnostic(severity="warn", message=text)])
+        if told is None:
+            text = "its hooks heard of this result, and left no answer that can be read"
+            return results.with_remarks(outcome, [Diagnostic(severity="warn", message=text)])
         return told.outcome
 
     @property
@@ -87,13 +94,13 @@ class Gating:
             memos=self._box.memos,
         )
 
-    async def _run(self, name: str, input: Any, as_type: type[T], *, until_stop: bool = False) -> T:
+    async def _run(self, name: str, input: Any, as_type: type[T], *, until_stop: bool = False) -> T | None:
         # Not a local activity: when a query meets one in its workflow task, its result comes to the code after a Stop
         # of the next task, and before it on replay.
         left = self._stop.deadline() - workflow.now() if self._stop.is_set else None
         config = options.call_hooks(self._settings, within=left)
-        asked = workflow.start_activity(name, input, result_type=as_type, **config)
-        return await (self._stop.watch(asked) if until_stop else asked)
+        asked = workflow.start_activity(name, input, result_type=RawValue, **config)
+        return ends.read(await (self._stop.watch(asked) if until_stop else asked), as_type)
 
 
 def refusal(tool: str, found: Pass) -> ToolOutcome:

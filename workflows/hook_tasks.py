@@ -6,6 +6,7 @@ import asyncio
 
 from pydantic import ValidationError
 from temporalio import workflow
+from temporalio.common import RawValue
 from temporalio.exceptions import ActivityError, ChildWorkflowError, WorkflowAlreadyStartedError
 
 from tarry.core.keeping import ADOPT, Adopted, AdoptInput
@@ -14,7 +15,7 @@ from tarry.core.run import GenerationInput
 from tarry.core.run_hooks import ASK_RUN_HOOKS, RunHookAnswer, RunHookInput
 from tarry.core.task_state import TaskInput, TaskOutcome
 from tarry.core.text import canonical_json
-from workflows import options
+from workflows import ends, options
 from workflows.supervise import StopSwitch
 
 
@@ -22,11 +23,12 @@ async def ask(input: RunHookInput, settings: RunSettings, stop: StopSwitch) -> R
     """What the hooks answer; hooks that cannot be asked at all are told of, and answer nothing. A Stop ends it."""
     config = options.call_hooks(settings, within=None)
     try:
-        return await stop.watch(workflow.start_activity(ASK_RUN_HOOKS, input, result_type=RunHookAnswer, **config))
+        answer = await stop.watch(workflow.start_activity(ASK_RUN_HOOKS, input, result_type=RawValue, **config))
     except ActivityError as error:
         if stop.is_set:
             return RunHookAnswer()
         return RunHookAnswer(problems=(f"the hooks could not be asked: {error.cause or error}",))
+    return ends.read(answer, RunHookAnswer) or RunHookAnswer(problems=("the hooks left no answer that can be read",))
 
 
 async def outcomes(
@@ -69,11 +71,12 @@ async def _adopt(run: GenerationInput, task_id: str, content: str, stop: StopSwi
     """The task of an earlier timeline: a reset repeats no effect (spec §1.7)."""
     input = AdoptInput(workflow_id=task_id, digest=content)
     try:
-        return await stop.watch(
-            workflow.start_activity(ADOPT, input, result_type=Adopted, **options.adopt(run.settings))
+        answer = await stop.watch(
+            workflow.start_activity(ADOPT, input, result_type=RawValue, **options.adopt(run.settings))
         )
     except ActivityError:
         return Adopted(matches=True)
+    return ends.read(answer, Adopted) or Adopted(matches=True)
 
 
 def _adopted_outcome(adopted: Adopted) -> TaskOutcome | None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import contextlib
 
 from temporalio import workflow
-from temporalio.exceptions import ActivityError
+from temporalio.common import RawValue
+from temporalio.exceptions import ActivityError, ApplicationError
 
 from tarry.core.conversation import ConversationState
 from tarry.core.inbox import Inbox, Record, unpack
@@ -19,26 +20,28 @@ from tarry.core.keeping import (
     FoundSubmission,
     SealInput,
 )
-from tarry.core.protocol import digest
+from tarry.core.protocol import INVALID, digest
 from tarry.core.transcript import PageRef, Transcript
-from workflows import options, patches
+from workflows import ends, options, patches
 from workflows.supervise import StopSwitch
 
 
 async def seal(transcript: Transcript, stop: StopSwitch) -> None:
     """Write the open tail into a page, pulled by query rather than pushed (spec §6.2). A Stop leaves it open."""
     try:
-        page = await stop.watch(
+        answer = await stop.watch(
             workflow.start_activity(
                 SEAL,
                 SealInput(workflow_id=workflow.info().workflow_id, first=transcript.tail_start, upto=transcript.end),
-                result_type=PageRef,
+                result_type=RawValue,
                 **options.STORE,
             )
         )
     except ActivityError:
         return
-    transcript.seal(page)
+    page = ends.read(answer, PageRef)
+    if page is not None:
+        transcript.seal(page)
 
 
 async def find_submission(inbox: Inbox, request_id: str) -> Record | None:
@@ -53,17 +56,34 @@ async def find_submission(inbox: Inbox, request_id: str) -> Record | None:
                 FIND_SUBMISSION, wanted, result_type=FoundSubmission, **options.LOOKUP
             )
             return unpack(request_id, local.record) if local.record is not None else None
-    found = await workflow.execute_activity(FIND_SUBMISSION, wanted, result_type=FoundSubmission, **options.STORE)
-    return unpack(request_id, found.record) if found.record is not None else None
+    answer = await workflow.execute_activity(FIND_SUBMISSION, wanted, result_type=RawValue, **options.STORE)
+    return _found(request_id, ends.read(answer, FoundSubmission))
 
 
-async def archive_settled(state: ConversationState) -> None:
-    """Move the oldest settled submissions to the archive (spec §7.1)."""
+def _found(request_id: str, found: FoundSubmission | None) -> Record | None:
+    """Whoever completed the look-up by hand may have said anything; only its sender hears of that."""
+    try:
+        if found is not None:
+            return unpack(request_id, found.record) if found.record is not None else None
+    except ValueError:
+        pass
+    raise ApplicationError("the archive of submissions could not be read; submit it again", type=INVALID)
+
+
+async def archive_settled(state: ConversationState) -> bool:
+    """Move the oldest settled submissions to the archive (spec §7.1); False when somebody ended that by hand."""
     records = state.inbox.oldest_settled()
-    archived = await workflow.execute_activity(
-        ARCHIVE,
-        ArchiveInput(ref=state.inbox.archive[-1] if state.inbox.archive else "", records=records),
-        result_type=Archived,
-        **options.STORE,
-    )
+    try:
+        answer = await workflow.execute_activity(
+            ARCHIVE,
+            ArchiveInput(ref=state.inbox.archive[-1] if state.inbox.archive else "", records=records),
+            result_type=RawValue,
+            **options.STORE,
+        )
+    except ActivityError:
+        return False
+    archived = ends.read(answer, Archived)
+    if archived is None or (archived.extends and not state.inbox.archive):
+        return False
     state.inbox.archived(records, archived.ref, extends=archived.extends)
+    return True

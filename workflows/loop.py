@@ -36,7 +36,7 @@ from tarry.core.waiting import (
     RunEnd,
     StepRequest,
 )
-from workflows import ends, watching
+from workflows import ends, patches, watching
 from workflows.children import Children
 from workflows.port import Port
 from workflows.resting import Rest, show_details, show_parked, show_running
@@ -67,6 +67,7 @@ class Loop(ABC):
         self._port = Port(self._box, self._state, self._stop)
         self._children = Children(self._state, settings)
         self._ran_too_long = False
+        self._told = 0
 
     @abstractmethod
     def _start_run(self) -> ActivityHandle[RawValue]: ...
@@ -150,9 +151,16 @@ class Loop(ABC):
         """What it created is stopped, and everything that was delivered gets its receipt, before the end."""
         self._port.close()
         await self._children.settle(self._stop.deadline)
-        await watching.tell(self._state, failed=_is_failure(end))
+        await watching.tell(self._state.watchers, failed=_is_failure(end))
+        self._told = len(self._state.watchers)
         await workflow.wait_condition(lambda: self._port.is_quiet)
         return end
+
+    async def tell_late(self, end: machine.End) -> None:
+        """Tell who came to watch since the others were told; the last thing that a task does."""
+        while (late := self._state.watchers[self._told :]) and workflow.patched(patches.LATE_WATCHERS):
+            self._told += len(late)
+            await watching.tell(late, failed=_is_failure(end))
 
     async def _ask_gates(self, pause: float) -> machine.Event:
         """Only for a kind that has hooks before its intent."""

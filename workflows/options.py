@@ -72,6 +72,17 @@ SALVAGE: ActivityConfig = {
 }
 
 
+_MOST_TIMEOUT = timedelta(days=36_525)
+"""The server takes no negative time, and nobody can count an endless one: a command with either fails its task."""
+_MAX_TOOL = 1_000
+"""Bytes of a tool's name that lists show; with much more the server ends the workflow that starts the call."""
+
+
+def _timeout(call: ResolvedCall) -> timedelta:
+    """Of one run, and of what the activity takes to say that it was too long."""
+    return timedelta(seconds=min(max(call.timeout, 0), _MOST_TIMEOUT.total_seconds())) + TOOL_BACKSTOP
+
+
 def call_hooks(settings: RunSettings, *, within: timedelta | None) -> ActivityConfig:
     """`HOOKS` of a call, whose lost worker is noticed; after a Stop they have the time of a clean-up."""
     return {
@@ -104,7 +115,7 @@ def tool_run(call: ResolvedCall, settings: RunSettings) -> ActivityConfig:
     """An unsafe tool gets one attempt; a safe one is run again by Temporal (spec §4.3)."""
     attempts = settings.restart_limit + 1 if call.replay == "safe" else 1
     return {
-        "start_to_close_timeout": timedelta(seconds=call.timeout) + TOOL_BACKSTOP,
+        "start_to_close_timeout": _timeout(call),
         "heartbeat_timeout": timedelta(seconds=settings.heartbeat_timeout),
         "retry_policy": RetryPolicy(
             initial_interval=RETRY_PAUSE, maximum_interval=timedelta(seconds=10), maximum_attempts=attempts
@@ -117,7 +128,7 @@ def tool_run(call: ResolvedCall, settings: RunSettings) -> ActivityConfig:
 def reconcile(call: ResolvedCall, settings: RunSettings) -> ActivityConfig:
     """Asking is harmless, so a lost worker is asked again."""
     return {
-        "start_to_close_timeout": timedelta(seconds=call.timeout) + TOOL_BACKSTOP,
+        "start_to_close_timeout": _timeout(call),
         "heartbeat_timeout": timedelta(seconds=settings.heartbeat_timeout),
         "retry_policy": RetryPolicy(initial_interval=RETRY_PAUSE, maximum_attempts=settings.restart_limit + 1),
         "summary": f"did it happen? {summary(call)}",
@@ -157,7 +168,7 @@ def child(workflow_id: str, conversation_id: str, digest: str, label: str, tool:
         SearchAttributePair(CONVERSATION, conversation_id),
     ]
     if tool is not None:
-        pairs.append(SearchAttributePair(TOOL, tool))
+        pairs.append(SearchAttributePair(TOOL, bound_text(tool, max_bytes=_MAX_TOOL).text))
     return {
         "id": workflow_id,
         "parent_close_policy": ParentClosePolicy.REQUEST_CANCEL,

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 MAIL = "mail"
 """Conversations tell an open run that something is queued, where they left it to its end before."""
+LATE_WATCHERS = "late-watchers"
+"""Who asks a task to tell of its end while that is under way is told, too."""
 NOTED_ENDS = "noted-ends"
 """The end of a run leaves an event in its conversation. Those whose input says so need no marker for it."""
 FOUND_BY_ACTIVITY = "found-by-activity"

@@ -35,7 +35,7 @@ from tarry.core.waiting import (
     Verdict,
     Verdicts,
 )
-from workflows import options
+from workflows import ends, options
 from workflows.supervise import StopSwitch
 
 MAX_UPDATES = 1_800
@@ -206,12 +206,12 @@ class Port:
         unjudged = [Verdict(invalid="it could not be judged")] * len(input.deliveries)
         # Not a local activity: when a query meets one in its workflow task, its result comes to the code after the
         # signals of the next task, and before them on replay.
-        judging = workflow.start_activity(JUDGE, input, result_type=Verdicts, **options.JUDGE)
+        judging = workflow.start_activity(JUDGE, input, result_type=RawValue, **options.JUDGE)
         try:
-            found = await self._stop.watch(judging)
+            found = ends.read(await self._stop.watch(judging), Verdicts)
         except ActivityError:
             return unjudged
-        return found.verdicts if len(found.verdicts) == len(unjudged) else unjudged
+        return found.verdicts if found is not None and len(found.verdicts) == len(unjudged) else unjudged
 
     async def _late(self, batch: list[Arrival]) -> set[int]:
         """The numbers of the plain signals that the server stored too late for the park."""
@@ -223,12 +223,13 @@ class Port:
             return set()
         try:
             input = RefereeInput(numbers=numbers, deadline=park.until)
-            ruling = await self._stop.watch(
-                workflow.start_activity(REFEREE, input, result_type=Ruling, **options.REFEREE)
+            answer = await self._stop.watch(
+                workflow.start_activity(REFEREE, input, result_type=RawValue, **options.REFEREE)
             )
         except ActivityError:  # by a Stop, or given up by hand: nobody can say that they were in time
             return set(numbers)
-        return set(numbers) - set(ruling.in_time)
+        ruling = ends.read(answer, Ruling)
+        return set(numbers) - set(ruling.in_time if ruling else ())
 
 
 def _is_doubtful(arrival: Arrival, park: Park, box: Box) -> bool:

@@ -10,6 +10,7 @@ import asyncio
 
 from pydantic import ValidationError
 from temporalio import workflow
+from temporalio.common import RawValue
 from temporalio.exceptions import (
     ActivityError,
     CancelledError,
@@ -26,7 +27,7 @@ from tarry.core.run import GenerationInput
 from tarry.core.task_state import ToolCallInput
 from tarry.core.text import canonical_json
 from tarry.core.transcript import Draft, result_draft
-from workflows import options
+from workflows import ends, options
 from workflows.supervise import StopSwitch
 
 
@@ -99,16 +100,17 @@ class Round:
 
     async def _adopt(self, task_id: str, arguments: str) -> Adopted:
         try:
-            return await self._stop.watch(
+            answer = await self._stop.watch(
                 workflow.start_activity(
                     ADOPT,
                     AdoptInput(workflow_id=task_id, digest=arguments),
-                    result_type=Adopted,
+                    result_type=RawValue,
                     **options.adopt(self._input.settings),
                 )
             )
         except ActivityError:
             return Adopted(matches=True)
+        return ends.read(answer, Adopted) or Adopted(matches=True)
 
 
 def _adopted_outcome(tool: str, adopted: Adopted) -> ToolOutcome:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from pydantic import ValidationError
 from temporalio import workflow
+from temporalio.common import RawValue
 from temporalio.exceptions import ActivityError, ChildWorkflowError, WorkflowAlreadyStartedError
 
 from tarry.core.conversation import ConversationState, OpenRun
@@ -13,7 +14,7 @@ from tarry.core.keeping import ADOPT, SALVAGE, Adopted, AdoptInput, Salvaged, Sa
 from tarry.core.protocol import GENERATION, RunResult, digest
 from tarry.core.run import GenerationInput
 from tarry.core.text import canonical_json
-from workflows import options
+from workflows import ends, options
 from workflows.supervise import StopSwitch
 
 
@@ -76,27 +77,29 @@ async def _start(run: OpenRun, stop: StopSwitch, begun: Callable[[], None]) -> R
 
 async def _adopt(run: OpenRun, stop: StopSwitch) -> Adopted:
     try:
-        return await stop.watch(
+        answer = await stop.watch(
             workflow.start_activity(
                 ADOPT,
                 AdoptInput(workflow_id=run.generation_id, digest=_fingerprint(run)),
-                result_type=Adopted,
+                result_type=RawValue,
                 **options.adopt(run.settings),
             )
         )
     except ActivityError:
         return Adopted(matches=True)
+    return ends.read(answer, Adopted) or Adopted(matches=True)
 
 
 async def _salvage(run: OpenRun, why: str) -> RunResult:
     """Keep what the lost run still holds."""
     try:
-        kept = await workflow.execute_activity(
+        answer = await workflow.execute_activity(
             SALVAGE,
             SalvageInput(generation_id=run.generation_id, start=run.start),
-            result_type=Salvaged,
+            result_type=RawValue,
             **options.SALVAGE,
         )
+        kept = ends.read(answer, Salvaged) or Salvaged()
     except ActivityError:
         kept = Salvaged()
     return RunResult(

@@ -57,11 +57,12 @@ class StopSwitch:
     def set(self, deadline: datetime | None = None) -> None:
         """Mark; a repeat does nothing. Whoever watches open work cancels it.
 
-        `deadline` is when cleaning up must be over, given by whoever stops this work from above.
+        `deadline` is when cleaning up must be over, given by whoever stops this work from above; it grants no more time
+        than a Stop has, and one without a time zone says nothing.
         """
         if not self.is_set:
             self.is_set = True
-            self._deadline = deadline
+            self._deadline = _within_a_stop(deadline)
 
     def deadline(self) -> datetime:
         """When cleaning up must be over: as it was given, or else counted from the first time somebody asks."""
@@ -105,6 +106,13 @@ class StopSwitch:
                 timeout=timedelta(seconds=seconds),
                 timeout_summary=bound_text(why, max_bytes=200).text,
             )
+
+
+def _within_a_stop(deadline: datetime | None) -> datetime | None:
+    # Any shell can send one.
+    if deadline is None or deadline.utcoffset() is None:
+        return None
+    return min(deadline, workflow.now() + timedelta(seconds=CLEANUP_SECONDS))
 
 
 class Holder:

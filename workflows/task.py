@@ -17,6 +17,7 @@ from tarry.core.task_state import TaskInput, TaskOutcome
 from tarry.core.waiting import TASK_CLEAN_UP, TASK_RUN, ParkedNote, TaskView
 from workflows import options
 from workflows.durable import Durable
+from workflows.supervise import supervise
 
 
 @workflow.defn(name=DURABLE_TASK)
@@ -34,6 +35,7 @@ class Task(Durable):
         end = await self.drive()
         if end is None:
             self.turn_over(input.model_copy(update={"carry": self.carried()}))
+        await supervise(self.tell_late(end), self._stop.set)
         return self._outcome(end)
 
     def _outcome(self, end: machine.End) -> TaskOutcome:

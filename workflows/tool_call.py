@@ -56,7 +56,7 @@ class ToolCall(Durable):
         end = await self.drive()
         if end is None:
             self.turn_over(input.model_copy(update={"carry": self.carried()}))
-        outcome = await supervise(self._gating.tell(self._outcome(end), ran=self._may_have_run(end)), self._stop.set)
+        outcome = await supervise(self._tell(end), self._stop.set)
         elapsed = workflow.now() - self._started
         facts = outcome.facts.model_copy(
             update={
@@ -67,6 +67,12 @@ class ToolCall(Durable):
             }
         )
         return outcome.model_copy(update={"facts": facts})
+
+    async def _tell(self, end: machine.End) -> ToolOutcome:
+        """Its hooks, and whoever came to watch meanwhile."""
+        outcome = await self._gating.tell(self._outcome(end), ran=self._may_have_run(end))
+        await self.tell_late(end)
+        return outcome
 
     async def _ask_gates(self, pause: float) -> machine.Event:
         if pause:

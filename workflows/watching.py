@@ -17,12 +17,17 @@ from tarry.core.waiting import ENDED, WATCH, EndNotice
 from workflows.ends import read_signal
 
 MAX_WATCHERS = 256
+MAX_ID_BYTES = 1_000
+"""Of a workflow id. A command that names another one fails the workflow task, each time anew."""
 
 
 async def watch(state: State, tasks: Sequence[str]) -> None:
     """Ask each of `tasks` that is no child and is not watched yet; one that is not there, or no more, is over."""
     for task_id in tasks:
         if state.is_child(task_id) or task_id in state.others:
+            continue
+        if not _is_id(task_id):
+            state.others[task_id] = False
             continue
         state.others[task_id] = None
         try:
@@ -31,9 +36,9 @@ async def watch(state: State, tasks: Sequence[str]) -> None:
             state.others[task_id] = False
 
 
-async def tell(state: State, *, failed: bool) -> None:
-    """Tell everybody who watches; who is over need not know."""
-    for watcher in state.watchers:
+async def tell(watchers: Sequence[str], *, failed: bool) -> None:
+    """Tell these, and who comes to them meanwhile, that the task is over; who is over too need not know."""
+    for watcher in filter(_is_id, watchers):
         notice = EndNotice(task_id=workflow.info().workflow_id, failed=failed)
         try:
             await workflow.get_external_workflow_handle(watcher).signal(ENDED, notice)
@@ -44,8 +49,14 @@ async def tell(state: State, *, failed: bool) -> None:
 def take_watcher(state: State, args: Sequence[RawValue]) -> None:
     """Somebody wants to know; what cannot be read is nobody, and so is who comes after the 256th."""
     watcher = read_signal(args, str)
-    if watcher is not None and watcher not in state.watchers and len(state.watchers) < MAX_WATCHERS:
+    if watcher is None or not _is_id(watcher):
+        return
+    if watcher not in state.watchers and len(state.watchers) < MAX_WATCHERS:
         state.watchers.append(watcher)
+
+
+def _is_id(text: str) -> bool:
+    return 0 < len(text.encode("utf-8", "replace")) <= MAX_ID_BYTES
 
 
 def take_end(state: State, args: Sequence[RawValue]) -> None:
