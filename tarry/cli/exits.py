@@ -71,7 +71,8 @@ def problem_of(error: BaseException) -> Problem | None:
             text = f"the Temporal server failed ({reason}: {_one_line(error.message)}): try again"
             return Problem(ExitCode.PUT_RIGHT, "rpc_error", text)
         case typer.TyperException():
-            return Problem(ExitCode.PUT_RIGHT, "usage", f"{_one_line(error.format_message())}{_help_of(error)}")
+            said = _one_line(error.format_message()) or "a command is missing"
+            return Problem(ExitCode.PUT_RIGHT, "usage", f"{said}{_help_of(error)}")
     return None
 
 
