@@ -47,8 +47,13 @@ from workflows.supervise import StopSwitch, supervise
 
 _REFUSALS: dict[type[Exception], str] = {Conflict: CONFLICT, Busy: BUSY, Full: INBOX_FULL, TooLarge: INVALID}
 
+MAX_ID = 900
+"""Bytes of a conversation's id that leave room for the ids of what it starts."""
 RUNS_MEMO = "tarry.runs"
 """The memo entry that holds the number of the run that ended last."""
+
+_FROM_A_SHELL = ConversationInput()
+"""What a conversation begins with that is started without an input."""
 
 
 @workflow.defn(name=CONVERSATION)
@@ -56,7 +61,7 @@ class Conversation:
     """Admits inputs, answers them one run after the other, and never ends by itself."""
 
     @workflow.init
-    def __init__(self, input: ConversationInput) -> None:
+    def __init__(self, input: ConversationInput = _FROM_A_SHELL) -> None:
         self._state = input.carry or ConversationState.born(input.nonce or workflow.uuid4().hex[:12])
         self._stop = StopSwitch()
         self._stops = 0
@@ -66,7 +71,7 @@ class Conversation:
         self._notes_ends = input.notes_ends
 
     @workflow.run
-    async def run(self, input: ConversationInput) -> NoReturn:
+    async def run(self, input: ConversationInput = _FROM_A_SHELL) -> NoReturn:
         """Serve until it is time to continue as new."""
         if workflow.info().typed_search_attributes.get(attributes.CONVERSATION) is None:
             # Whoever started it by a plain signal did not set it, and lists go by it (spec §9.1).
@@ -194,6 +199,7 @@ class Conversation:
             await hand_over(take.generation_id, boundary)
 
     def _check(self, input: SubmitInput, known: Record | None) -> Record | None:
+        _check_id()
         try:
             return self._state.inbox.check(input, busy=self._state.open is not None, known=known)
         except (Conflict, Busy, Full, TooLarge) as error:
@@ -210,6 +216,7 @@ class Conversation:
 
     @commit.validator
     def _check_commit(self, input: CommitInput) -> None:
+        _check_id()
         try:
             if self._state.commits.is_known(input):
                 raise ApplicationError("known key", Committed(key=input.key, is_repeat=True), type=DUPLICATE)
@@ -274,4 +281,12 @@ class Conversation:
             submission=self._view(record) if record else None,
             archive=tuple(reversed(self._state.inbox.archive)),
             pending=request_id in self._arriving,
+        )
+
+
+def _check_id() -> None:
+    """A shell can start a conversation under an id that leaves no room for those of its runs: none could be started."""
+    if len(workflow.info().workflow_id.encode()) > MAX_ID:
+        raise ApplicationError(
+            "the id of this conversation is too long; start one with at most 200 bytes", type=INVALID
         )

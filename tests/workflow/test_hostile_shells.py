@@ -16,14 +16,15 @@ from signals import Sleep
 from tarry.app import Extension
 from tarry.core.commits import COMMIT
 from tarry.core.gates import ASK_GATES, TELL_RESULT
-from tarry.core.protocol import ABORT
+from tarry.core.protocol import ABORT, CONVERSATION, SUBMIT, VIEW, ConversationView
 from tarry.core.waiting import CREATE_CHILD, JUDGE, WATCH
 from tarry.embedded import EmbeddedServer
 from tarry.hooks import CallResult, HookApi, HookCall
+from tarry.testing import ScriptedModel, say
 from tests.support.gating import Heard, Ledger, gate, gated_app, start_gated
 from tests.support.parking import ANSWER, Call, Waits, envelope, start, waiting_app, wedges, workflows_only
 from tests.support.shell import signal, succeeds
-from tests.support.stage import Stage, idle_stage, stage
+from tests.support.stage import Stage, app_of, idle_stage, stage
 from tests.support.waiting import eventually
 
 HOUR = timedelta(hours=1)
@@ -161,6 +162,34 @@ async def test_what_an_outbox_cannot_deliver_keeps_nothing_that_comes_after_it(
         await _update(server, conversation.id, COMMIT, {"key": "all", "sends": sends})
 
         assert "on" in (await call.ends()).text
+
+
+async def test_a_conversation_that_is_started_without_an_input_answers(server: EmbeddedServer, tmp_path: Path) -> None:
+    async with stage(server, app_of(ScriptedModel([say("hello")])), tmp_path) as on:
+        conversation = on.harness.conversation(f"c-{uuid.uuid4().hex[:8]}")
+
+        await _start_conversation(server, on, conversation.id)
+
+        assert (await (await conversation.submit("hi")).wait()).answer_text == "hello"
+
+
+async def test_a_conversation_under_an_id_without_room_for_its_runs_refuses_inputs(
+    server: EmbeddedServer, tmp_path: Path
+) -> None:
+    async with stage(server, app_of(ScriptedModel([say("hello")])), tmp_path) as on:
+        id = "c" * 995
+        await _start_conversation(server, on, id)
+
+        await signal(server, id, SUBMIT, json.dumps({"content": "hi", "request_id": "r"}))
+
+        handle = on.client.get_workflow_handle(id)
+        view: ConversationView = await handle.query(VIEW, result_type=ConversationView)
+        assert [(refusal.request_id, "too long" in refusal.reason) for refusal in view.refusals] == [("r", True)]
+
+
+async def _start_conversation(server: EmbeddedServer, on: Stage, id: str) -> None:
+    kind = ("--type", CONVERSATION, "--task-queue", on.settings.task_queue)
+    await succeeds(server, "workflow", "start", "--workflow-id", id, *kind)
 
 
 async def _update(server: EmbeddedServer, workflow_id: str, name: str, input: Any) -> None:
