@@ -1,7 +1,7 @@
-"""Keeping in sight what waiting tasks were promised: the end of a submission to another conversation (spec §7.2).
+"""Keeping in sight what waiting tasks were promised: the end of a submission (spec §7.2), and of a task (spec §4.9).
 
-A conversation that is terminated settles nothing and tells nobody. So each worker looks once an hour after tasks that
-wait for such an end, by the lists, and delivers the end where the conversation is over. A wait costs no timer for it.
+A conversation or a task that is terminated settles nothing and tells nobody. So each worker looks once an hour after
+tasks that wait for such an end, by the lists, and tells them where it has come. A wait costs no timer for it.
 """
 
 from __future__ import annotations
@@ -18,9 +18,11 @@ from temporalio.service import RPCError, RPCStatusCode
 from tarry.attributes import STATE, WAITING_FOR
 from tarry.client.signals import deliver
 from tarry.core.settled import SUBMISSION_SETTLED, Settled
-from tarry.core.waiting import NOTIFIED
+from tarry.core.waiting import ENDED, NOTIFIED, TASK, EndNotice, TaskView
 
 PERIOD = timedelta(hours=1)
+_PATIENCE = timedelta(seconds=10)
+_FIELDS = {"conversation_id", "request_id"}
 
 
 async def look_every(client: Client, task_queue: str, period: timedelta = PERIOD) -> None:
@@ -28,19 +30,47 @@ async def look_every(client: Client, task_queue: str, period: timedelta = PERIOD
     while True:
         try:
             await look(client, task_queue)
-        except RPCError as error:
-            logging.warning("could not look after tasks that wait for conversations: %s", error.message)
+        # One that stops looking would be noticed by nobody.
+        except Exception as error:
+            logging.warning("could not look after tasks that wait for others: %s", error)
         await asyncio.sleep(period.total_seconds())
 
 
 async def look(client: Client, task_queue: str) -> int:
-    """Tell every waiting task of conversations that are over without telling it; how many were told."""
+    """Tell every waiting task of conversations and tasks that are over without telling it; how many were told."""
     told = 0
     async for task in _waiting(client, task_queue):
         for key, submission in (await _notified(task)).items():
             if await _is_over(client, submission["conversation_id"]):
                 told += await _tell(client, task.id, key, submission)
+    query = f'{STATE.name} = "waiting" AND ExecutionStatus = "Running" AND TaskQueue = "{task_queue}"'
+    async for found in client.list_workflows(query):
+        told += await _tell_of_tasks(client, client.get_workflow_handle(found.id))
     return told
+
+
+async def _tell_of_tasks(client: Client, task: WorkflowHandle[Any, Any]) -> int:
+    """A task tells before it completes; one that was ended by force could not. Who knows of an end takes no second."""
+    try:
+        view: TaskView = await task.query(TASK, result_type=TaskView, rpc_timeout=_PATIENCE)
+    except (RPCError, WorkflowQueryFailedError):
+        return 0
+    told = 0
+    for other in view.on:
+        if await _was_ended(client, other):
+            await task.signal(ENDED, EndNotice(task_id=other, failed=True))
+            told += 1
+    return told
+
+
+async def _was_ended(client: Client, task_id: str) -> bool:
+    try:
+        found = await client.get_workflow_handle(task_id).describe()
+    except RPCError as error:
+        if error.status == RPCStatusCode.NOT_FOUND:
+            return True
+        raise
+    return found.status not in (WorkflowExecutionStatus.RUNNING, WorkflowExecutionStatus.COMPLETED)
 
 
 async def _waiting(client: Client, task_queue: str) -> AsyncIterator[WorkflowHandle[Any, Any]]:
@@ -53,10 +83,11 @@ async def _waiting(client: Client, task_queue: str) -> AsyncIterator[WorkflowHan
 
 async def _notified(task: WorkflowHandle[Any, Any]) -> dict[str, dict[str, str]]:
     try:
-        found: dict[str, dict[str, str]] = await task.query(NOTIFIED, rpc_timeout=timedelta(seconds=10))
+        found: dict[str, Any] = await task.query(NOTIFIED, rpc_timeout=_PATIENCE)
     except (RPCError, WorkflowQueryFailedError):
         return {}
-    return found
+    # They are memos, and any shell can write one.
+    return {key: told for key, told in found.items() if isinstance(told, dict) and told.keys() == _FIELDS}
 
 
 async def _is_over(client: Client, conversation_id: str) -> bool:
