@@ -73,6 +73,14 @@ def scheduled(histories: Iterable[WorkflowHistory]) -> Counter[str]:
     return counts
 
 
+def changed(counts: Counter[str], name: str) -> Counter[str]:
+    """What a kept scenario schedules today, where a patch has changed it since."""
+    if name == "archived_submissions":  # two look-ups, each in a run of its own, with the marker of the patch
+        looked_up = counts.pop("core_local_activity")
+        counts |= Counter({"tarry.find-submission": looked_up, "core_patch": looked_up})
+    return counts
+
+
 @pytest.mark.parametrize("name", CORE)
 async def test_scenario_without_a_cache_schedules_exactly_the_activities_of_the_kept_one(
     lowered_server: EmbeddedServer, tmp_path: Path, name: str
@@ -82,7 +90,7 @@ async def test_scenario_without_a_cache_schedules_exactly_the_activities_of_the_
     await SCENARIOS[name](studio)
 
     counts = scheduled(studio.histories)
-    assert counts == scheduled(kept.read(name))
+    assert counts == changed(scheduled(kept.read(name)), name)
     assert counts.total() > 0
 
 
