@@ -19,7 +19,7 @@ def look(what: str) -> str:
 LOOKS = app_of(ScriptedModel.for_each_input([call("look", what="x"), say("it was x")]), look)
 
 
-async def test_a_run_with_one_tool_call_costs_at_most_fifty_three_events(server: EmbeddedServer, tmp_path: Path) -> None:
+async def test_a_run_with_one_call_costs_at_most_fifty_three_events(server: EmbeddedServer, tmp_path: Path) -> None:
     async with stage(server, LOOKS, tmp_path) as on:
         conversation = on.harness.conversation()
         settled = await (await conversation.submit("what is it?")).wait()
