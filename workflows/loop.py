@@ -96,8 +96,8 @@ class Loop(ABC):
         self._serving = asyncio.ensure_future(self._port.serve())
         self._limiting = asyncio.ensure_future(self._end_in_time())
         end = await supervise(self._body(), self._stop.set)
-        # A Stop, or a delivery, in the very task that turns over.
-        while end is None and (self._stop.is_set or not self._port.is_quiet):
+        # A Stop, a delivery, or a new child in the very task that turns over.
+        while end is None and (self._stop.is_set or not self._port.is_quiet or not self._children.are_over):
             end = await supervise(self._body(), self._stop.set)
         return end
 
@@ -255,7 +255,9 @@ class Loop(ABC):
     def _should_turn_over(self) -> bool:
         info = workflow.info()
         is_long = info.get_current_history_length() > self._settings.turnover_events
-        return is_long or info.is_continue_as_new_suggested() or self._port.updates > MAX_QUIET_UPDATES
+        is_long = is_long or info.is_continue_as_new_suggested() or self._port.updates > MAX_QUIET_UPDATES
+        # The server takes the turn of a run for its end, and cancels the children that still live.
+        return is_long and self._children.are_over
 
     def _time_left(self) -> timedelta:
         """For cleaning up."""
