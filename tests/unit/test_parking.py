@@ -82,7 +82,7 @@ NO_DEADLINE: list[Any] = [
 ]
 
 
-@pytest.mark.parametrize("until", NO_DEADLINE, ids=repr)
+@pytest.mark.parametrize("until", NO_DEADLINE, ids=lambda until: repr(until).partition(" at 0x")[0])
 @pytest.mark.parametrize("keys", [(), (A,)])
 def test_deadline_that_is_naive_or_no_time_is_an_invalid_park(until: Any, keys: tuple[SignalKey, ...]) -> None:
     with pytest.raises(InvalidPark, match="until "):
