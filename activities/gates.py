@@ -25,12 +25,14 @@ from tarry.core.resolve import HookKind
 from tarry.core.results import Diagnostic
 from tarry.core.text import bound_text, clean_text
 from tarry.core.waiting import ParkRequest
-from tarry.hooks import Block, BlockCode, CallResult, Replace
+from tarry.hooks import BeforeTool, Block, BlockCode, CallResult, Replace
 from tarry.tools import Tool, ToolResult
 
 QUICK_SECONDS = 4.0
 IO_SECONDS = 55.0
 """How long all hooks that are asked at once may take together."""
+MAX_ROUNDS = 5
+"""How often a hook may come to see other arguments than those that it let pass, in one pass."""
 MAX_REASON = 2 * 1024
 MAX_BY = 200
 
@@ -52,18 +54,38 @@ class GateActivities:
             return await self._pass(registry, Asking(input, limit(registry.gated)), tool)
 
     async def _pass(self, registry: Registry, asking: Asking, tool: Tool) -> Pass:
-        """Arguments are settled before the first hook sees them, and whenever one replaced them: what runs was seen."""
+        """Arguments are settled before the first hook sees them, and whenever one replaced them: what runs was seen.
+
+        A hook that let others pass than those that a later one made of them is asked again, about these; one that made
+        some itself, when a hook that was asked again made others of them.
+        """
         problem = _settle(asking, tool)
         hooks = [(name, one.before_tool) for name, one in registry.hooks if one.before_tool is not None]
-        for name, hook in [] if problem else hooks:
-            told = asking.told
-            answer, failure = await asking.call(partial(hook, told, asking), asking.left)
-            if isinstance(answer, Replace) and not (failure := asking.replace(answer.arguments)):
-                problem = _settle(asking, tool)
-            elif failure or answer is not None:
-                return self._ended(asking, name, answer, failure)
+        passed: list[tuple[str, BeforeTool, dict[str, Any] | None]] = []
+        left = [] if problem else hooks
+        for _ in range(MAX_ROUNDS):
+            for name, hook in left:
+                told = asking.told
+                answer, failure = await asking.call(partial(hook, told, asking), asking.left)
+                if isinstance(answer, Replace) and not (failure := asking.replace(answer.arguments)):
+                    problem = _settle(asking, tool)
+                    passed.append((name, hook, None))
+                elif failure or answer is not None:
+                    return self._ended(asking, name, answer, failure)
+                else:
+                    passed.append((name, hook, asking.arguments))
+            passed = [(name, hook, asking.arguments if seen is None else seen) for name, hook, seen in passed]
+            left = [] if problem else [(name, hook) for name, hook, seen in passed if seen != asking.arguments]
+            passed = [one for one in passed if one[2] == asking.arguments]
+        return self._agreed(asking, problem, [name for name, _ in left])
+
+    def _agreed(self, asking: Asking, problem: str, against: list[str]) -> Pass:
+        """The pass that no hook ended."""
         if problem:
             return self._end(asking, "error", reason=problem, code="invalid_arguments")
+        if against:
+            reason = f"its hooks never agreed on its arguments: {', '.join(against)} saw others than would run"
+            return self._end(asking, "block", reason=bound_text(reason, max_bytes=MAX_REASON).text, code="blocked")
         return self._end(asking, "run")
 
     def _ended(self, asking: Asking, name: str, answer: Any, failure: str) -> Pass:
