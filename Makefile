@@ -28,8 +28,9 @@ $(INSTALLED): requirements.lock pyproject.toml
 demo: venv ## kill workers in the middle of tools, let a call wait for CI with none up, and see what became of it
 	$(BIN)/tarry demo
 
+# Tests wait more than they work; the tests of one file stay together, with their servers.
 test: lint ## everything: static checks, then all tests
-	$(BIN)/pytest
+	$(BIN)/pytest -n 3 --dist loadfile
 
 lint: venv ## the static checks alone
 	$(BIN)/ruff check .
