@@ -19,7 +19,7 @@ from tarry.app import Registry
 from tarry.core import results
 from tarry.core.messages import AssistantMessage, ToolCallRequest
 from tarry.core.protocol import ResolvedCall, ToolOutcome, ToolRunInput, digest
-from tarry.core.resolve import resolve_calls
+from tarry.core.resolve import HookKind, resolve_calls
 from tarry.core.task_state import TaskOutcome
 from tarry.core.text import canonical_json
 from tarry.core.waiting import CREATE_CHILD, ChildKind, CreateChild, ParkRequest
@@ -53,7 +53,8 @@ class Nesting:
         self._client = client
         self._input = input
         self._tools = registry.tools
-        self._gated, self._heard = registry.gated, registry.heard
+        self._gated: HookKind = registry.gated
+        self._heard: HookKind = registry.heard
         self._at_home = at_home
         self._may_park = may_park
         self._call = call_of(client, input)

@@ -48,9 +48,7 @@ def _is_closing(error: BaseException) -> bool:
     return isinstance(error, RPCError) and "workflow is closing" in error.message
 
 
-async def test_awaited_value_gets_through_thousands_of_junk_signals(
-    server: EmbeddedServer, tmp_path: Path
-) -> None:
+async def test_awaited_value_gets_through_thousands_of_junk_signals(server: EmbeddedServer, tmp_path: Path) -> None:
     waits = Waits(DONE)
     async with stage(server, waiting_app(waits.tool), tmp_path) as on:
         call = await start(on, waits.tool, OFTEN)

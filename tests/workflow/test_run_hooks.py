@@ -27,7 +27,7 @@ def look(what: str) -> str:
 
 
 def deciding(name: str, decision: Any) -> DurableTask[dict[str, Any], Any]:
-    task: DurableTask[dict[str, Any], Any] = DurableTask(name, dict[str, Any], Any)
+    task: DurableTask[dict[str, Any], Any] = DurableTask(name, dict[str, Any], object)
 
     @task.phase
     def decide(told: dict[str, Any]) -> Any:
