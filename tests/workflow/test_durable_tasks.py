@@ -145,6 +145,7 @@ async def test_the_same_key_gives_the_same_task_and_another_input_under_it_is_a_
     with pytest.raises(RequestConflict):
         await asked.harness.start_task(kind, "how?", key="twice")
     await asked.harness.abort(first.id)
+    await first.outcome()
 
 
 async def test_a_phase_that_raises_fails_its_task_with_the_text(server: EmbeddedServer, tmp_path: Path) -> None:
@@ -255,6 +256,7 @@ async def test_lists_show_a_durable_task_like_any_other_parked_work(asked: Stage
     assert await eventually(listed, lambda found: found == [(task.id, "sleeping", "app.ask")])
     assert (await asked.client.get_workflow_handle(task.id).describe()).workflow_type == DURABLE_TASK
     await asked.harness.abort(task.id)
+    await task.outcome()
 
 
 async def test_hooks_of_a_task_are_asked_in_the_order_of_extensions_and_the_task_judges_their_answers(
