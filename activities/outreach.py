@@ -27,7 +27,7 @@ from tarry.core.waiting import NOTIFY_MEMO, SignalResult
 from tarry.tasks import DurableTask
 
 T = TypeVar("T")
-I = TypeVar("I")  # noqa: E741
+In = TypeVar("In")
 R = TypeVar("R")
 
 
@@ -64,11 +64,11 @@ class Outreach(ToolApi):
         """`signal` for a sync tool: blocks its thread."""
         return self._send(task_id, token, key, value, delivery_id).result()
 
-    async def create_task(self, task: DurableTask[I, R], input: I, *, key: str) -> ChildTask[R]:
+    async def create_task(self, task: DurableTask[In, R], input: In, *, key: str) -> ChildTask[R]:
         """Create a child task by an update of the own workflow."""
         return await asyncio.wrap_future(self._nesting.start_task(task, input, key))
 
-    def create_task_sync(self, task: DurableTask[I, R], input: I, *, key: str) -> ChildTask[R]:
+    def create_task_sync(self, task: DurableTask[In, R], input: In, *, key: str) -> ChildTask[R]:
         """`create_task` for a sync tool: blocks its thread."""
         return self._nesting.start_task(task, input, key).result()
 

@@ -40,7 +40,6 @@ from tarry.core.text import canonical_json, clean_text
 from tarry.hooks import TaskHook
 
 T = TypeVar("T")
-I = TypeVar("I")  # noqa: E741
 R = TypeVar("R")
 
 MAX_MEMO_BYTES = 64 * 1024

@@ -14,7 +14,7 @@ from tarry.core.waiting import SignalResult
 from tarry.tasks import DurableTask, Outcome
 
 T = TypeVar("T")
-I = TypeVar("I")  # noqa: E741
+In = TypeVar("In")
 R = TypeVar("R")
 
 
@@ -96,11 +96,11 @@ class Send(Generic[T]):
 
 
 @dataclass(frozen=True)
-class Start(Generic[I]):
+class Start(Generic[In]):
     """A durable task to be started with a commit, under a key of the conversation. It outlives who committed it."""
 
-    task: DurableTask[I, Any]
-    input: I
+    task: DurableTask[In, Any]
+    input: In
     key: str
 
 
@@ -205,7 +205,7 @@ class ToolApi(Protocol):
         """`signal` for a sync tool."""
         ...
 
-    async def create_task(self, task: DurableTask[I, R], input: I, *, key: str) -> ChildTask[R]:
+    async def create_task(self, task: DurableTask[In, R], input: In, *, key: str) -> ChildTask[R]:
         """Create a durable task that belongs to this one, durably when it returns (spec §4.9).
 
         The same key gives the same task on every run. It is stopped, and its end awaited, when this one settles.
@@ -217,7 +217,7 @@ class ToolApi(Protocol):
         """
         ...
 
-    def create_task_sync(self, task: DurableTask[I, R], input: I, *, key: str) -> ChildTask[R]:
+    def create_task_sync(self, task: DurableTask[In, R], input: In, *, key: str) -> ChildTask[R]:
         """`create_task` for a sync tool."""
         ...
 

@@ -18,7 +18,7 @@ from pydantic import BaseModel, TypeAdapter, create_model
 from signals.data import json_size
 from tarry.core.protocol import ResolvedCall
 
-I = TypeVar("I")  # noqa: E741
+In = TypeVar("In")
 R = TypeVar("R")
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -48,7 +48,7 @@ class Outcome(Generic[R]):
     error: str = ""
 
 
-class DurableTask(Generic[I, R]):
+class DurableTask(Generic[In, R]):
     """A kind of task; declare its phases with `@task.phase`, the first of which it begins with.
 
     Args:
@@ -65,7 +65,7 @@ class DurableTask(Generic[I, R]):
     def __init__(
         self,
         name: str,
-        input: type[I],
+        input: type[In],
         result: type[R],
         *,
         version: int = 1,
@@ -81,7 +81,7 @@ class DurableTask(Generic[I, R]):
         self.phases: dict[str, Callable[..., Any]] = {}
         self.on_abort: Callable[..., Any] | None = None
         self.parameters: type[BaseModel] = create_model("Parameters", input=(input, ...))
-        self._input: TypeAdapter[I] = TypeAdapter(input)
+        self._input: TypeAdapter[In] = TypeAdapter(input)
         self._result: TypeAdapter[R] = TypeAdapter(result)
 
     @property
@@ -111,7 +111,7 @@ class DurableTask(Generic[I, R]):
         self.on_abort = function
         return function
 
-    def call(self, input: I) -> ResolvedCall:
+    def call(self, input: In) -> ResolvedCall:
         """What a task of this kind is started with.
 
         Raises:

@@ -20,8 +20,9 @@ JSON_FLAG = "--json"
 
 JsonOption = Annotated[bool, typer.Option(JSON_FLAG, help="Print one JSON object and nothing else to stdout.")]
 
-_WIDE = 1_000
-"""Columns of a place that is no terminal: nothing is wrapped or cut for a program that reads it."""
+_WIDE = 1_000_000
+"""Columns of a place that is no terminal: nothing is wrapped or cut for a program that reads it, and no cell that is
+very long takes the room of the others."""
 
 
 class Output:

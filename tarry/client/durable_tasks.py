@@ -20,7 +20,7 @@ from tarry.core.text import canonical_json
 from tarry.settings import Settings
 from tarry.tasks import DurableTask, Outcome
 
-I = TypeVar("I")  # noqa: E741
+In = TypeVar("In")
 R = TypeVar("R")
 
 
@@ -54,7 +54,7 @@ class DurableTaskHandle(Generic[R]):
 
 @reaching_server()
 async def start_task(
-    client: Client, settings: Settings, task: DurableTask[I, R], input: I, *, key: str | None = None
+    client: Client, settings: Settings, task: DurableTask[In, R], input: In, *, key: str | None = None
 ) -> DurableTaskHandle[R]:
     """Start a task, durably when it returns, also when no worker is up.
 

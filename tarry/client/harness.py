@@ -40,7 +40,7 @@ from tarry.tasks import DurableTask
 CACHE_BYTES = 16 * 1024 * 1024
 
 T = TypeVar("T")
-I = TypeVar("I")  # noqa: E741
+In = TypeVar("In")
 R = TypeVar("R")
 
 
@@ -72,7 +72,7 @@ class Harness:
         chosen = None if extensions is None else tuple(extensions)
         return Conversation(self.client, self.settings, self._reader, _checked_id(conversation_id), chosen)
 
-    async def start_task(self, task: DurableTask[I, R], input: I, *, key: str | None = None) -> DurableTaskHandle[R]:
+    async def start_task(self, task: DurableTask[In, R], input: In, *, key: str | None = None) -> DurableTaskHandle[R]:
         """Start a durable task, durably when it returns, also when no worker is up.
 
         The same `key` again gives the task that was started first, as long as Temporal retains it.

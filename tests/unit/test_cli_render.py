@@ -12,6 +12,7 @@ from signals.box import Receipt
 from tarry.cli import render
 from tarry.cli.follow import Moment, OpenCall
 from tarry.cli.live import going_on, scrolled
+from tarry.cli.output import Output
 from tarry.cli.work import with_conversation_states
 from tarry.client import WakePlan, WorkItem
 from tarry.core.messages import AssistantMessage, ToolCallRequest, ToolMessage, Usage
@@ -120,6 +121,28 @@ def test_work_is_a_table_whose_ids_are_whole() -> None:
         ["held", "tool", "call", "look_up", "5", "min", "0", "s", f"{long}~n/g1/t1.0"],
         ["busy", "conversation", "-", "5", "min", "0", "s", long],
     ]
+
+
+def test_a_very_long_cell_takes_the_room_of_no_other(capsys: pytest.CaptureFixture[str]) -> None:
+    names = tuple(f"app.ok/{'n' * 1_000}{number}" for number in range(8))
+    waiting = item("c~n/g1/t1.0", "tool call", "sleeping").model_copy(update={"waiting_for": names})
+
+    Output(as_json=False).table(render.work([waiting, item("c", "conversation", "idle")], AT))
+
+    _, first, second = capsys.readouterr().out.splitlines()
+    assert first.split() == [
+        "sleeping",
+        "tool",
+        "call",
+        "-",
+        "0.0",
+        "s",
+        *", ".join(names).split(),
+        "-",
+        "-",
+        "c~n/g1/t1.0",
+    ]
+    assert second.split() == ["idle", "conversation", "-", "0.0", "s", "-", "-", "-", "c"]
 
 
 def test_list_shows_what_is_waited_for_only_when_something_is() -> None:

@@ -114,6 +114,8 @@ async def test_constant_traffic_delays_neither_the_turn_of_a_run_nor_a_stop(
         await eventually(lambda: turns_of(on, conversation.id), lambda turns: turns > 5)
         await conversation.submit("work")
         await held.begun()
+        behind = len(sent) + 1  # one may be under way already, the next one waits behind the run
+        await eventually(lambda: asyncio.sleep(0, len(sent)), lambda inputs: inputs > behind)
         async with asyncio.timeout(5):
             await conversation.abort()
             await eventually(lambda: is_over(on, held.task_ids[0]))
