@@ -50,7 +50,9 @@ class KeepingActivities:
         entries = await self._reader.read(input.workflow_id, input.first, input.upto)
         page = Page(entries=tuple(entries))
         ref = await self._blobs.put(page)
-        return PageRef(ref=ref, first=input.first, last=input.upto, size=sum(entry.size() for entry in entries))
+        head = next((entry.head for entry in reversed(entries) if entry.head is not None), None)
+        size = sum(entry.size() for entry in entries)
+        return PageRef(ref=ref, first=input.first, last=input.upto, size=size, head=head)
 
     @activity.defn(name=ARCHIVE)
     async def archive(self, input: ArchiveInput) -> Archived:

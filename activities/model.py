@@ -71,7 +71,9 @@ class ModelActivities:
             return ModelAnswer(self._failure(failure, "".join(streamed)))
 
     async def _respond(self, input: ModelRequestInput, on_text: Callable[[str], None]) -> ModelResponse:
-        entries = await self._reader.context(input.conversation_id, input.generation_id, input.run_start, input.cutoff)
+        entries = await self._reader.context(
+            input.conversation_id, input.generation_id, input.run_start, input.cutoff, input.context_start
+        )
         request = ModelRequest(
             messages=model_messages(entries),
             instructions=self._app.instructions,

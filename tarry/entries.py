@@ -76,11 +76,17 @@ class EntryReader:
         self._patience = patience
 
     async def context(
-        self, conversation_id: str, generation_id: str, run_start: Position, cutoff: Position
+        self,
+        conversation_id: str,
+        generation_id: str,
+        run_start: Position,
+        cutoff: Position,
+        first: Position | None = None,
     ) -> list[Entry]:
-        """Every entry before `cutoff`, oldest first; those from `run_start` on belong to the generation."""
-        own = await self.read(generation_id, run_start, cutoff)
-        return await self.read(conversation_id, Position(), run_start) + own
+        """Every entry from `first` up to `cutoff`, oldest first; those from `run_start` on belong to the generation."""
+        first = first or Position()
+        own = await self.read(generation_id, max(first, run_start, key=lambda place: place.index), cutoff)
+        return await self.read(conversation_id, first, run_start) + own
 
     async def read(self, workflow_id: str, first: Position, upto: Position) -> list[Entry]:
         """The entries of one workflow's transcript from `first` up to `upto`, oldest first."""

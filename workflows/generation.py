@@ -169,6 +169,7 @@ class Generation:
             extensions=self._input.settings.extensions,
             idle_timeout=self._input.settings.model_idle_timeout,
             heartbeat_timeout=self._input.settings.heartbeat_timeout,
+            context_start=self._transcript.context_start or self._input.context_start,
         )
 
     async def _run_calls(self, command: machine.RunCalls) -> machine.Event:

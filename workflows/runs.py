@@ -54,7 +54,11 @@ def _adopted_result(adopted: Adopted) -> RunResult | None:
 
 def _input(run: OpenRun) -> GenerationInput:
     return GenerationInput(
-        conversation_id=workflow.info().workflow_id, run=run.run, start=run.start, settings=run.settings
+        conversation_id=workflow.info().workflow_id,
+        run=run.run,
+        start=run.start,
+        settings=run.settings,
+        context_start=run.context_start,
     )
 
 

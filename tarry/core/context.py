@@ -23,6 +23,17 @@ _ILLEGAL_IN_NAME = re.compile("[^a-zA-Z0-9_-]")
 MAX_NAME = 64
 
 
+def in_context(entries: Sequence[Entry]) -> Sequence[Entry]:
+    """The entries that count: the newest head marker, then what it kept; without one, all.
+
+    Older markers drop out. Entries from before the place that a marker names need not be given at all.
+    """
+    marker = next((entry for entry in reversed(entries) if entry.head is not None), None)
+    if marker is None or marker.head is None:
+        return entries
+    return [marker, *(entry for entry in entries if entry.head is None and entry.index >= marker.head.index)]
+
+
 def model_messages(entries: Sequence[Entry]) -> tuple[Message, ...]:
     """The messages a model is sent for `entries`; nothing when no user has spoken yet.
 
@@ -34,7 +45,7 @@ def model_messages(entries: Sequence[Entry]) -> tuple[Message, ...]:
     ids = _CallIds()
     started = False
     messages: list[Message] = []
-    for turn in _turns(entries):
+    for turn in _turns(in_context(entries)):
         if started and turn.response is not None:
             messages.extend(_exchange(turn.response, turn.results, ids))
         messages.extend(turn.inputs)

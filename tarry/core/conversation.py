@@ -36,6 +36,7 @@ class OpenRun(Frozen):
     request_id: str
     start: Position
     settings: RunSettings
+    context_start: Position | None = None
     taken: tuple[Queued, ...] = Field(default=(), description="steers that it took at a boundary")
     is_begun: bool = Field(default=False, description="its workflow is there and can be told of mail")
     is_told: bool = Field(default=False, description="that a steer is queued, since its last boundary")
@@ -78,6 +79,7 @@ class ConversationState(BaseModel):
             request_id=item.request_id,
             start=entry.position,
             settings=settings,
+            context_start=self.transcript.context_start,
         )
 
     def _chosen(self, settings: RunSettings) -> RunSettings:

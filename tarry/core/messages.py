@@ -30,6 +30,13 @@ class UserMessage(Frozen):
     text: str
 
 
+class SystemMessage(Frozen):
+    """What the harness tells the model of itself: instructions, and how they changed."""
+
+    role: Literal["system"] = "system"
+    text: str
+
+
 class ToolCallRequest(Frozen):
     """One call as the model wrote it. `arguments` is its raw text, valid JSON or not."""
 
@@ -63,7 +70,7 @@ class ToolMessage(Frozen):
     is_error: bool = False
 
 
-Message = Annotated[UserMessage | AssistantMessage | ToolMessage, Field(discriminator="role")]
+Message = Annotated[UserMessage | SystemMessage | AssistantMessage | ToolMessage, Field(discriminator="role")]
 
 
 class ToolSpec(Frozen):

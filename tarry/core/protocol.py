@@ -208,6 +208,7 @@ class ModelRequestInput(Frozen):
     extensions: tuple[str, ...] | None = None
     idle_timeout: float
     heartbeat_timeout: float
+    context_start: Position | None = Field(default=None, description="entries before it are no context; None: all are")
 
 
 class CallError(Frozen):

@@ -55,6 +55,7 @@ class GenerationInput(Frozen):
     start: Position
     settings: RunSettings
     carry: RunCarry | None = None
+    context_start: Position | None = Field(default=None, description="named by the newest head marker before `start`")
 
 
 @dataclass(frozen=True)

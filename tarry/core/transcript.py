@@ -20,8 +20,8 @@ from signals.box import Receipt
 from tarry.core.messages import AssistantMessage, Frozen, Message, ToolMessage, Usage, UserMessage
 from tarry.core.text import canonical_json
 
-EntryKind = Literal["user", "assistant", "tool_result", "note"]
-"""`note`: for people only, never sent to a model."""
+EntryKind = Literal["user", "assistant", "tool_result", "note", "system", "reset", "compaction"]
+"""`note`: for people only, never sent to a model. `reset` and `compaction` are head markers: see `Draft.head`."""
 
 # Both decide on a command when a workflow is replayed: change them only behind `workflow.patched`.
 PAGE_BYTES = 64 * 1024
@@ -60,6 +60,10 @@ class Draft(Frozen):
     tool: ToolFacts | None = None
     model: str = ""
     usage: Usage | None = None
+    head: Position | None = Field(
+        default=None,
+        description="of a head marker: the place from which on entries are still context; a reset keeps none before it",
+    )
 
 
 class Entry(Draft):
@@ -95,6 +99,7 @@ class PageRef(Frozen):
     first: Position
     last: Position
     size: int
+    head: Position | None = Field(default=None, description="of the newest head marker in it")
 
 
 class Page(Frozen):
@@ -121,8 +126,10 @@ def _before(entry: Entry) -> Position:
 def place(draft: Draft, after: Position) -> Entry:
     """Give `draft` its index and chain."""
     message = None if draft.message is None else draft.message.model_dump(mode="json", exclude_defaults=True)
-    body = canonical_json([after.index, draft.kind, draft.run, message])
-    chain = hashlib.sha256((after.chain + body).encode()).hexdigest()
+    fields = [after.index, draft.kind, draft.run, message]
+    if draft.head is not None:  # only then: the chains of all other entries are as they were before there were heads
+        fields.append(draft.head.index)
+    chain = hashlib.sha256((after.chain + canonical_json(fields)).encode()).hexdigest()
     return Entry(**dict(draft), index=after.index, prev=after.chain, chain=chain)
 
 
@@ -143,6 +150,12 @@ class Transcript(BaseModel):
     def tail_start(self) -> Position:
         """The place between the pages and the tail."""
         return self.pages[-1].last if self.pages else self.start
+
+    @property
+    def context_start(self) -> Position | None:
+        """The place that the newest head marker names; None: there is no marker, and every entry is context."""
+        heads = [entry.head for entry in reversed(self.tail)] + [page.head for page in reversed(self.pages)]
+        return next((head for head in heads if head is not None), None)
 
     @property
     def wants_sealing(self) -> bool:
@@ -242,6 +255,20 @@ def assistant_draft(
 def result_draft(message: ToolMessage, facts: ToolFacts, at: datetime, run: int) -> Draft:
     """An entry for the result of a call."""
     return Draft(kind="tool_result", at=at, run=run, message=message, tool=facts)
+
+
+def reset_draft(at: datetime, run: int, place: Position, handoff: str = "") -> Draft:
+    """A head marker that leaves nothing before it in the context; `handoff` is what the model is told instead.
+
+    `place` is where it will stand.
+    """
+    message = UserMessage(text=handoff) if handoff else None
+    return Draft(kind="reset", at=at, run=run, message=message, head=place)
+
+
+def compaction_draft(summary: str, at: datetime, run: int, head: Position) -> Draft:
+    """A head marker whose `summary` stands for every entry before the place `head`."""
+    return Draft(kind="compaction", at=at, run=run, message=UserMessage(text=summary), head=head)
 
 
 def note_draft(text: str, at: datetime, run: int) -> Draft:

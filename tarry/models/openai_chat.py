@@ -44,7 +44,7 @@ def _message(message: Message) -> dict[str, Any]:
         return _assistant(message)
     if isinstance(message, ToolMessage):
         return {"role": "tool", "tool_call_id": message.call_id, "content": message.text}
-    return {"role": "user", "content": message.text}
+    return {"role": message.role, "content": message.text}
 
 
 def _assistant(message: AssistantMessage) -> dict[str, Any]:

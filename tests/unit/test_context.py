@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tarry.core.context import EMPTY_INPUT, model_messages
-from tarry.core.messages import AssistantMessage, Message, ToolCallRequest, ToolMessage, UserMessage
+from tarry.core.messages import AssistantMessage, Message, SystemMessage, ToolCallRequest, ToolMessage, UserMessage
 from tarry.core.results import missing_result_text
 from tarry.core.transcript import (
     Draft,
@@ -63,6 +63,8 @@ def draft_of(message: Message | str) -> Draft:
             return note_draft(message, AT, 1)
         case UserMessage():
             return user_draft(message.text, AT, 1)
+        case SystemMessage():
+            return Draft(kind="system", at=AT, run=1, message=message)
         case AssistantMessage():
             return assistant_draft(message, AT, 1)
         case ToolMessage():
