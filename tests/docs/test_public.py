@@ -36,12 +36,13 @@ def imports_of(module: ModuleType) -> dict[str, str]:
 
 
 def members(module: ModuleType) -> Iterator[tuple[str, Any]]:
-    """The public names of a module, and of each class its public methods and properties."""
+    """The public names of a module, and of each class its public methods and properties, inherited ones of ours too."""
     for name in module.__all__:
         value = getattr(module, name)
         yield f"{module.__name__}.{name}", value
         if inspect.isclass(value):
-            for member, found in vars(value).items():
+            ours = [base for base in value.__mro__ if base.__module__.partition(".")[0] in PACKAGES]
+            for member, found in (item for base in ours for item in vars(base).items()):
                 plain = getattr(found, "__func__", found)
                 if not member.startswith("_") and isinstance(plain, FunctionType | property):
                     yield f"{module.__name__}.{name}.{member}", plain
