@@ -5,6 +5,7 @@ Pure. A provider adapter translates these at its edge; nothing else knows a prov
 
 from __future__ import annotations
 
+from decimal import Decimal
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -82,15 +83,21 @@ class ToolSpec(Frozen):
 
 
 class Usage(Frozen):
-    """Tokens a request cost, as its provider counted them."""
+    """Tokens that requests took, as their provider counted them; those that came from its cache are among the input's.
+
+    `cost` is in US dollars, at the prices of the time; None: not known. A sum is of what is known.
+    """
 
     input_tokens: int = 0
     output_tokens: int = 0
     cached_tokens: int = 0
+    cost: Decimal | None = None
 
     def __add__(self, other: Usage) -> Usage:
+        costs = [usage.cost for usage in (self, other) if usage.cost is not None]
         return Usage(
             input_tokens=self.input_tokens + other.input_tokens,
             output_tokens=self.output_tokens + other.output_tokens,
             cached_tokens=self.cached_tokens + other.cached_tokens,
+            cost=sum(costs, Decimal(0)) if costs else None,
         )

@@ -11,7 +11,20 @@ from typing import Literal, Protocol
 
 from pydantic import Field
 
+from tarry.core.agent import ThinkingLevel
 from tarry.core.messages import AssistantMessage, Frozen, Message, ToolSpec, Usage
+from tarry.core.model_info import ModelInfo, Prices
+
+__all__ = [
+    "Model",
+    "ModelError",
+    "ModelErrorKind",
+    "ModelInfo",
+    "ModelRequest",
+    "ModelResponse",
+    "Prices",
+    "info_of",
+]
 
 ModelErrorKind = Literal["retryable", "permanent", "overflow"]
 """`retryable`: the same request may succeed later. `overflow`: the context is too long."""
@@ -27,6 +40,9 @@ class ModelRequest(Frozen):
     idle_timeout: float = Field(
         default=60.0, description="seconds without a byte after which the stream counts as stalled"
     )
+    thinking: ThinkingLevel = Field(
+        default="off", description="as it was chosen; an adapter sends what the model takes"
+    )
 
 
 class ModelResponse(Frozen):
@@ -40,19 +56,31 @@ class ModelError(Exception):
     """The request brought no response.
 
     `retry_after` is the provider's wish in seconds from now, None when it said nothing; `partial` is
-    the text streamed before the failure.
+    the text streamed before the failure, `usage` what it cost as far as the provider told.
     """
 
-    def __init__(self, text: str, kind: ModelErrorKind, *, retry_after: float | None = None, partial: str = "") -> None:
+    def __init__(
+        self,
+        text: str,
+        kind: ModelErrorKind,
+        *,
+        retry_after: float | None = None,
+        partial: str = "",
+        usage: Usage | None = None,
+    ) -> None:
         super().__init__(text)
         self.text = text
         self.kind: ModelErrorKind = kind
         self.retry_after = retry_after
         self.partial = partial
+        self.usage = usage
 
 
 class Model(Protocol):
-    """A language model. Implementations hold no conversation state."""
+    """A language model. Implementations hold no conversation state.
+
+    One that has an attribute `info: ModelInfo` tells with it what it takes and costs.
+    """
 
     @property
     def name(self) -> str:
@@ -66,3 +94,9 @@ class Model(Protocol):
             ModelError: no response, or only a part of one.
         """
         ...
+
+
+def info_of(model: Model) -> ModelInfo:
+    """What a model tells of itself; nothing is known of one that has no `info`."""
+    info = getattr(model, "info", None)
+    return info if isinstance(info, ModelInfo) else ModelInfo()

@@ -20,8 +20,9 @@ from typing import Any, Literal
 import httpx2
 from openai import AsyncOpenAI, AsyncStream, DefaultAsyncHttpx2Client, OpenAIError
 
+from tarry.core.agent import ThinkingLevel
 from tarry.core.text import clean_json
-from tarry.models import ModelError, ModelRequest, ModelResponse
+from tarry.models import ModelError, ModelInfo, ModelRequest, ModelResponse
 from tarry.models.openai_answer import Answer, OnText
 from tarry.models.openai_chat import CHAT_PATH, ChatAnswer, chat_body
 from tarry.models.openai_errors import CAUGHT, for_people, model_error
@@ -44,12 +45,17 @@ class _Endpoint:
     path: str
     body: Callable[[ModelRequest], dict[str, Any]]
     answer: Callable[[OnText], Answer]
+    thinking: Callable[[ThinkingLevel], dict[str, Any]]
 
 
 _ENDPOINTS = {
-    "chat": _Endpoint(CHAT_PATH, chat_body, ChatAnswer),
-    "responses": _Endpoint(RESPONSES_PATH, responses_body, ResponsesAnswer),
+    "chat": _Endpoint(CHAT_PATH, chat_body, ChatAnswer, lambda level: {"reasoning_effort": level}),
+    "responses": _Endpoint(
+        RESPONSES_PATH, responses_body, ResponsesAnswer, lambda level: {"reasoning": {"effort": level}}
+    ),
 }
+_THINKING: tuple[ThinkingLevel, ...] = ("low", "medium", "high")
+"""What OpenAI's thinking models take, all of them."""
 
 
 class OpenAIModel:
@@ -65,6 +71,8 @@ class OpenAIModel:
         api_key: `OPENAI_API_KEY` when None. A server that needs no key takes any.
         extra_body: fields for every request (`temperature`, `reasoning_effort`, …). They win over the
             adapter's own; None takes a field out (`stream_options` for a server that refuses it).
+        info: what the model takes and costs. A thinking level is clipped to the levels it names, or, when it names
+            none, to low, medium and high; with `off` the field is left out, and the model thinks as it does by default.
 
     Raises:
         TypeError: `extra_body` is not JSON data.
@@ -78,7 +86,9 @@ class OpenAIModel:
         base_url: str | None = None,
         api_key: str | None = None,
         extra_body: Mapping[str, Any] | None = None,
+        info: ModelInfo | None = None,
     ) -> None:
+        self.info = info or ModelInfo()
         self._model = model
         self._endpoint = _ENDPOINTS[api]
         self._base_url = base_url
@@ -110,7 +120,9 @@ class OpenAIModel:
             if answer.is_complete:
                 return answer.response()
             text = for_people(error.text, client.api_key)
-            raise ModelError(text, error.kind, retry_after=error.retry_after, partial=answer.text) from None
+            raise ModelError(
+                text, error.kind, retry_after=error.retry_after, partial=answer.text, usage=answer.usage
+            ) from None
 
     async def aclose(self) -> None:
         """Close the connections that this event loop opened; the next request opens new ones."""
@@ -158,6 +170,9 @@ class OpenAIModel:
 
     def _body(self, client: AsyncOpenAI, request: ModelRequest) -> dict[str, Any]:
         body = {"model": self._model, **self._endpoint.body(request)}
+        level = self.info.thinks(request.thinking, otherwise=_THINKING)
+        if level != "off":
+            body |= self._endpoint.thinking(level)
         # Others refuse fields they do not know.
         if client.base_url.host.endswith("api.openai.com"):
             body["prompt_cache_key"] = hashlib.sha256(request.session_id.encode("utf-8", "replace")).hexdigest()

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from tarry.core.messages import AssistantMessage, Message, ToolCallRequest, Usage, UserMessage
-from tarry.models import ModelError, ModelRequest, ModelResponse
+from tarry.models import ModelError, ModelInfo, ModelRequest, ModelResponse
 from tarry.testing.steps import Call, Fail, Reply, Step
 from tarry.testing.strict import check_request
 
@@ -41,7 +41,8 @@ class ScriptedModel:
     """Answers a request that holds n responses with the script's answer n, counted from 0.
 
     `fail` and `empty` steps are no answers: they come before the next one, as often as they say, for each
-    conversation and each process anew. Every request must pass a strict provider; `on_request` sees it first.
+    conversation and each process anew. Every request must pass a strict provider; `on_request` sees it first. `info` is
+    what it tells of itself.
     """
 
     def __init__(
@@ -50,7 +51,9 @@ class ScriptedModel:
         name: str = "scripted/1",
         *,
         on_request: Callable[[ModelRequest], None] | None = None,
+        info: ModelInfo | None = None,
     ) -> None:
+        self.info = info or ModelInfo()
         self._slots = _slots(steps)
         self._name = name
         self._on_request = on_request
@@ -64,9 +67,10 @@ class ScriptedModel:
         name: str = "scripted/1",
         *,
         on_request: Callable[[ModelRequest], None] | None = None,
+        info: ModelInfo | None = None,
     ) -> ScriptedModel:
         """A model whose script starts again at each user message: only responses since the last one are counted."""
-        model = cls(steps, name, on_request=on_request)
+        model = cls(steps, name, on_request=on_request, info=info)
         model._each_input = True
         return model
 

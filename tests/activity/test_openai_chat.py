@@ -15,7 +15,7 @@ from tarry.core.messages import (
     Usage,
     UserMessage,
 )
-from tarry.models import ModelRequest
+from tarry.models import ModelInfo, ModelRequest
 from tarry.models.openai import OpenAIModel
 from tests.support.asking import API_KEY, QUESTION, ask
 from tests.support.scripted_provider import CHAT_ANSWER, Reply, ScriptedProvider, chat_call, chat_chunk, sse
@@ -273,3 +273,13 @@ async def test_chunks_that_leave_out_or_null_everything_else_are_read() -> None:
     )
 
     assert message == AssistantMessage(text="a", stop="stop")
+
+
+async def test_a_thinking_level_is_sent_as_far_as_the_model_takes_it_and_never_when_it_is_off() -> None:
+    thinking = QUESTION.model_copy(update={"thinking": "max"})
+
+    assert "reasoning_effort" not in await body_of(QUESTION)
+    assert (await body_of(thinking))["reasoning_effort"] == "high"
+    assert (await body_of(thinking, info=ModelInfo(thinking=("minimal", "low"))))["reasoning_effort"] == "low"
+    assert "reasoning_effort" not in await body_of(thinking, info=ModelInfo(thinking=()))
+    assert (await body_of(thinking, extra_body={"reasoning_effort": "none"}))["reasoning_effort"] == "none"
