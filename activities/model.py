@@ -1,40 +1,21 @@
-"""`tarry.model-request`: one HTTP request to a model, its answer, and what the registry says of its calls.
-
-One attempt and no retry of its own: the generation retries durably (spec §6.3). What streams is
-published by heartbeats, so a crash loses less than a second of it.
-"""
+"""`tarry.model-request`: one HTTP request to a model, its answer, and what the registry says of its calls."""
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 
 from temporalio import activity
-from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
-from temporalio.service import RPCError
 
-from activities.heartbeat import Heartbeat
-from activities.output import progress_of
+from activities.model_call import call_model
 from tarry.app import App, Registry
 from tarry.core.arguments import normalise_calls
 from tarry.core.context import model_messages
 from tarry.core.messages import AssistantMessage
-from tarry.core.protocol import (
-    MODEL_REQUEST,
-    WORKER_SHUTDOWN,
-    ModelAnswer,
-    ModelFailure,
-    ModelRequestInput,
-    ModelTurn,
-)
+from tarry.core.protocol import MODEL_REQUEST, ModelAnswer, ModelRequestInput, ModelTurn
 from tarry.core.resolve import resolve_calls
-from tarry.core.text import bound_text, clean_text
+from tarry.core.text import clean_text
 from tarry.entries import EntryReader
-from tarry.models import ModelError, ModelRequest, ModelResponse
-from tarry.store import StoreError
-
-MAX_ERROR_BYTES = 4 * 1024
-"""How much of an error's text is recorded."""
+from tarry.models import ModelRequest, ModelResponse
 
 
 class ModelActivities:
@@ -48,27 +29,11 @@ class ModelActivities:
     @activity.defn(name=MODEL_REQUEST)
     async def request(self, input: ModelRequestInput) -> ModelAnswer:
         """The model's answer, or why there is none. A Stop gives the part that had streamed."""
-        streamed: list[str] = []
-        async with Heartbeat(lambda: progress_of("".join(streamed))) as heartbeat:
 
-            def on_text(piece: str) -> None:
-                streamed.append(piece)
-                heartbeat.touch()
+        async def ask(on_text: Callable[[str], None]) -> ModelTurn:
+            return self._turn(self._selected(input), await self._respond(input, on_text))
 
-            try:
-                return ModelAnswer(self._turn(self._selected(input), await self._respond(input, on_text)))
-            except ModelError as error:
-                failure = error
-            except (RPCError, StoreError) as error:
-                failure = ModelError(f"the transcript is out of reach: {error}", "retryable")
-            except asyncio.CancelledError:
-                if activity.is_cancelled() or activity.is_worker_shutdown():
-                    return ModelAnswer(self._cut_off("".join(streamed)))
-                failure = ModelError("CancelledError: the model's own code cancelled the request", "permanent")
-            except Exception as error:  # a model is application code and may raise or return anything
-                activity.logger.exception("the model raised")
-                failure = ModelError(f"{type(error).__name__}: {error}", "permanent")
-            return ModelAnswer(self._failure(failure, "".join(streamed)))
+        return ModelAnswer(await call_model(self._app.model.name, ask))
 
     async def _respond(self, input: ModelRequestInput, on_text: Callable[[str], None]) -> ModelResponse:
         entries = await self._reader.context(
@@ -97,27 +62,6 @@ class ModelActivities:
             after_tools=registry.after_tools,
             on_yield=registry.on_yield,
         )
-
-    def _failure(self, error: ModelError, streamed: str) -> ModelFailure:
-        return ModelFailure(
-            error=error.kind,
-            text=bound_text(error.text, max_bytes=MAX_ERROR_BYTES).text,
-            retry_after=error.retry_after,
-            partial=clean_text(error.partial or streamed),
-            model=self._app.model.name,
-        )
-
-    def _cut_off(self, streamed: str) -> ModelFailure:
-        """A Stop ends the request; a worker that shuts down gives it back, uncounted (spec §4.4)."""
-        if activity.is_worker_shutdown():
-            raise ApplicationError(
-                "the worker shut down",
-                progress_of(streamed),
-                type=WORKER_SHUTDOWN,
-                non_retryable=True,
-                category=ApplicationErrorCategory.BENIGN,
-            )
-        return ModelFailure(error="aborted", text="stopped", partial=clean_text(streamed), model=self._app.model.name)
 
 
 def _clean(message: AssistantMessage) -> AssistantMessage:

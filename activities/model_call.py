@@ -1,0 +1,78 @@
+"""One question to a model from an activity: heartbeats while it streams, and every end as a value.
+
+Shared by whatever asks a model. One attempt and no retry of its own: workflows retry durably (spec §6.3). What streams
+is published by heartbeats, so a crash loses less than a second of it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+from temporalio import activity
+from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
+from temporalio.service import RPCError
+
+from activities.heartbeat import Heartbeat
+from activities.output import progress_of
+from tarry.core.protocol import WORKER_SHUTDOWN, ModelFailure
+from tarry.core.text import bound_text, clean_text
+from tarry.models import ModelError
+from tarry.store import StoreError
+
+T = TypeVar("T")
+
+MAX_ERROR_BYTES = 4 * 1024
+"""How much of an error's text is recorded."""
+
+
+async def call_model(model: str, ask: Callable[[Callable[[str], None]], Awaitable[T]]) -> T | ModelFailure:
+    """What `ask` returns, or why there is nothing; a Stop gives the part that had streamed.
+
+    `ask` is given what to call with each piece of text; `model` is recorded with a failure.
+    """
+    streamed: list[str] = []
+    async with Heartbeat(lambda: progress_of("".join(streamed))) as heartbeat:
+
+        def on_text(piece: str) -> None:
+            streamed.append(piece)
+            heartbeat.touch()
+
+        try:
+            return await ask(on_text)
+        except ModelError as error:
+            failure = error
+        except (RPCError, StoreError) as error:
+            failure = ModelError(f"the transcript is out of reach: {error}", "retryable")
+        except asyncio.CancelledError:
+            if activity.is_cancelled() or activity.is_worker_shutdown():
+                return _cut_off(model, "".join(streamed))
+            failure = ModelError("CancelledError: the model's own code cancelled the request", "permanent")
+        except Exception as error:  # a model is application code and may raise or return anything
+            activity.logger.exception("the model raised")
+            failure = ModelError(f"{type(error).__name__}: {error}", "permanent")
+        return _failure(model, failure, "".join(streamed))
+
+
+def _failure(model: str, error: ModelError, streamed: str) -> ModelFailure:
+    return ModelFailure(
+        error=error.kind,
+        text=bound_text(error.text, max_bytes=MAX_ERROR_BYTES).text,
+        retry_after=error.retry_after,
+        partial=clean_text(error.partial or streamed),
+        model=model,
+    )
+
+
+def _cut_off(model: str, streamed: str) -> ModelFailure:
+    """A Stop ends the request; a worker that shuts down gives it back, uncounted (spec §4.4)."""
+    if activity.is_worker_shutdown():
+        raise ApplicationError(
+            "the worker shut down",
+            progress_of(streamed),
+            type=WORKER_SHUTDOWN,
+            non_retryable=True,
+            category=ApplicationErrorCategory.BENIGN,
+        )
+    return ModelFailure(error="aborted", text="stopped", partial=clean_text(streamed), model=model)
