@@ -79,7 +79,9 @@ class KeepingActivities:
         view = await handle.query(VIEW, result_type=GenerationView)
         first = view.pages[-1].last if view.pages else input.start
         entries = await self._reader.read(input.generation_id, first, view.end)
-        return Salvaged(pages=view.pages, entries=tuple(entries), usage=view.usage, placed=view.placed)
+        return Salvaged(
+            pages=view.pages, entries=tuple(entries), usage=view.usage, placed=view.placed, places=view.places
+        )
 
     @activity.defn(name=TERMINATE)
     async def terminate(self, input: TerminateInput) -> None:

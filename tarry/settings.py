@@ -11,13 +11,14 @@ from pydantic import Field, SecretStr, ValidationError, field_validator
 from pydantic_core import ErrorDetails, PydanticCustomError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from tarry.core.protocol import RunSettings
+from tarry.core.protocol import QueueMode, RunSettings
 
 PREFIX = "TARRY_"
 _RUN_SCHEMA = RunSettings.model_json_schema()["properties"]
 
 
 _SECRET_LENGTH = 32
+_MODES = "one-at-a-time or all"
 
 
 class SettingsError(Exception):
@@ -96,6 +97,12 @@ class Settings(BaseSettings):
 
     turnover_events: int = _of_run("turnover_events")
     """History events after which a quiet workflow continues as new (spec §8.4)."""
+
+    steering_mode: QueueMode = Field(default="one-at-a-time", description=_MODES)
+    """How many of the steers that wait a turn boundary places (spec §6.6)."""
+
+    follow_up_mode: QueueMode = Field(default="one-at-a-time", description=_MODES)
+    """How many of the inputs that wait one run answers (spec §6.6)."""
 
     gateway_host: str = _text("127.0.0.1", r"^\S{1,255}$", "a host name or address of this machine")
     """Where the gateway listens."""

@@ -63,12 +63,17 @@ class Conversation:
     @workflow.init
     def __init__(self, input: ConversationInput = _FROM_A_SHELL) -> None:
         self._state = input.carry or ConversationState.born(input.nonce or workflow.uuid4().hex[:12])
+        self._state.by_boundary = self._goes_by_boundary(input)
         self._stop = StopSwitch()
         self._stops = 0
         self._admission = asyncio.Lock()
         self._arriving: list[str] = []
         self._must_turn_over = False
         self._notes_ends = input.notes_ends
+
+    def _goes_by_boundary(self, input: ConversationInput) -> bool:
+        is_known = input.by_boundary or (input.carry is not None and input.carry.by_boundary)
+        return is_known or workflow.patched(patches.BY_BOUNDARY)
 
     @workflow.run
     async def run(self, input: ConversationInput = _FROM_A_SHELL) -> NoReturn:
@@ -194,7 +199,7 @@ class Conversation:
         if take is not None and self._stop.is_set:
             # What came after the Stop is for the next run: this one would take it along to its end.
             take = take.model_copy(update={"only_look": True})
-        boundary = None if take is None else self._state.take_steer(take)
+        boundary = None if take is None else self._state.hand_over(take)
         if take is not None and boundary is not None:
             await hand_over(take.generation_id, boundary)
 

@@ -15,6 +15,7 @@ from temporalio.exceptions import ActivityError, ApplicationError
 
 from tarry.core import run as machine
 from tarry.core import run_hooks
+from tarry.core.boundaries import is_reset, place_taken
 from tarry.core.mail import BOUNDARY, MAIL, Boundary
 from tarry.core.protocol import (
     ABORT,
@@ -98,7 +99,10 @@ class Generation:
             self._append(step, event)
             command = step.command
             if isinstance(event, _BOUNDARIES) and isinstance(command, machine.RequestModel):
-                await self._place_steers()
+                if await self._place_mail():
+                    return self._result(machine.Finish("unanswered", "reset"))
+                if step.user:
+                    self._transcript.append(user_draft(step.user, workflow.now(), self._input.run))
                 if self._transcript.wants_sealing and not self._stop.is_set:
                     await seal(self._transcript, self._stop)
                 if self._should_turn_over() and not self._stop.is_set:
@@ -215,15 +219,16 @@ class Generation:
             results=results,
         )
 
-    async def _place_steers(self) -> None:
-        """One steer at each boundary, before the next request (spec §6.2)."""
+    async def _place_mail(self) -> bool:
+        """Place steers and writes before the next request (spec §6.6); whether there is none, since a reset came."""
         if not self._mailbox.has_mail or self._stop.is_set:
-            return
+            return False
         boundary = await self._mailbox.ask()
-        for item in boundary.items:
-            self._transcript.append(user_draft(item.content, item.at, self._input.run))
-            self._state.placed.append(item.request_id)
+        places = place_taken(self._transcript, boundary.items, self._input.run, self._input.context_start)
+        self._state.places.update(places)
+        self._state.placed += [item.request_id for item in boundary.items if item.write is None]
         self._mailbox.has_mail = self._mailbox.has_mail or boundary.queued > 0
+        return any(is_reset(item) for item in boundary.items)
 
     def _note(self, text: str) -> None:
         self._transcript.append(note_draft(text, workflow.now(), self._input.run))
@@ -235,8 +240,6 @@ class Generation:
             self._transcript.append(assistant_draft(step.message, now, self._input.run, self._model, usage))
         if step.note:
             self._note(step.note)
-        if step.user:
-            self._transcript.append(user_draft(step.user, now, self._input.run))
 
     def _should_turn_over(self) -> bool:
         info = workflow.info()
@@ -252,6 +255,7 @@ class Generation:
             entries=tuple(self._transcript.tail),
             usage=self._state.usage,
             placed=tuple(self._state.placed),
+            places=self._state.places,
             answer=self._answer_index() if end.status == "done" else None,
         )
 
@@ -282,6 +286,7 @@ class Generation:
             held=self._holder.why,
             usage=self._state.usage,
             placed=tuple(self._state.placed),
+            places=self._state.places,
         )
 
     @workflow.update(name=RETRY)

@@ -114,4 +114,5 @@ async def _salvage(run: OpenRun, why: str) -> RunResult:
         entries=kept.entries,
         usage=kept.usage,
         placed=kept.placed,
+        places=kept.places,
     )

@@ -104,9 +104,9 @@ class ConversingApi(Protocol):
     ) -> bool:
         """Change this task's conversation, all of it or nothing, durably when it returns (spec §7.3).
 
-        Notes are for people, and stand in the transcript once no run is open; inputs are queued; signals and tasks
-        leave for where they go, and what became of a signal is its receipt there. False when `key` was committed by
-        this task before: then nothing happens a second time.
+        Notes are for people, and are placed at the next turn boundary; inputs are queued; signals and tasks leave for
+        where they go, and what became of a signal is its receipt there. False when `key` was committed by this task
+        before: then nothing happens a second time.
 
         Raises:
             RequestConflict: the key was used for other content.

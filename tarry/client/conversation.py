@@ -42,10 +42,10 @@ from tarry.core.protocol import (
     SubmissionView,
     SubmitInput,
     WhenBusy,
-    digest,
 )
 from tarry.core.text import clean_text
 from tarry.core.transcript import Entry, Position
+from tarry.core.writes import Write, WriteKind
 from tarry.entries import EntryReader
 from tarry.settings import Settings
 
@@ -97,26 +97,69 @@ class Conversation:
             ServerUnavailable: no server answers. The input may be admitted: send it again under the same request id.
             ValueError: the request id has over 200 characters.
         """
-        content = _checked_content(content)
-        request_id = request_id or uuid.uuid4().hex
-        input = SubmitInput(
-            content=content,
-            request_id=request_id,
-            when_busy=when_busy,
-            settings=self._settings.run_settings().model_copy(update={"extensions": self._extensions}),
-            notify=notify,
+        settings = self._settings.run_settings().model_copy(update={"extensions": self._extensions})
+        return await self._admit(
+            SubmitInput(
+                content=_checked_content(content),
+                request_id=request_id or uuid.uuid4().hex,
+                when_busy=when_busy,
+                settings=settings,
+                notify=notify,
+            )
         )
+
+    @reaching_server()
+    async def write(
+        self,
+        text: str,
+        *,
+        kind: WriteKind = "note",
+        head: Position | None = None,
+        request_id: str | None = None,
+        notify: Notify | None = None,
+    ) -> Submission:
+        """Put a raw entry into the transcript, durably; no run starts for it (spec §6.6). Also when no worker is up.
+
+        Placed at once when the conversation is idle, else at the next turn boundary, ahead of the inputs that wait. It
+        ends as `done` with its entry, when a run placed it then with that run; or as `unanswered`: `stale`.
+
+        Args:
+            text: what it says.
+            kind: `note`: for people alone. `user`: the next model request reads it. `reset`: nothing before it is
+                context any more, `text` is, unless empty. `compaction`: `text` stands for what comes before `head`.
+            head: of a compaction: the place from which on entries are still context. Stale when a newer head marker
+                names a later one by then.
+            request_id, notify: as for `submit`.
+
+        Raises:
+            RequestConflict, InboxFull, InputTooLarge, ServerUnavailable, ValueError: as `submit`; a compaction without
+                `head`, or another kind with it, is a ValueError, too.
+        """
+        written = Write(kind=kind, head=head)
+        content = _checked_content(text)
+        request_id = request_id or uuid.uuid4().hex
+        return await self._admit(SubmitInput(content=content, request_id=request_id, write=written, notify=notify))
+
+    async def reset(self, handoff: str | None = None, *, request_id: str | None = None) -> Submission:
+        """Begin anew: the model reads nothing of what came before, only `handoff`, if given. The transcript stays.
+
+        A run that is open ends as `unanswered`: `reset` after its current round of tools; its answer, if that comes
+        first, counts. Inputs that wait are answered after the reset. Raises as `write`.
+        """
+        return await self.write(handoff or "", kind="reset", request_id=request_id)
+
+    async def _admit(self, input: SubmitInput) -> Submission:
         try:
             view = await self._update_with_start(input)
         except WorkflowUpdateRPCTimeoutOrCancelledError:
             await self._signal_with_start(input)
             view = None
-        return Submission(self._client, self._reader, self.id, request_id, view, digest(content))
+        return Submission(self._client, self._reader, self.id, input.request_id, view, input.digest)
 
     async def _update_with_start(self, input: SubmitInput) -> SubmissionView:
         start: WithStartWorkflowOperation[Any, Any] = WithStartWorkflowOperation(
             CONVERSATION,
-            ConversationInput(nonce=secrets.token_hex(6), notes_ends=True),
+            _birth(),
             id=self.id,
             task_queue=self._settings.task_queue,
             id_conflict_policy=WorkflowIDConflictPolicy.USE_EXISTING,
@@ -146,7 +189,7 @@ class Conversation:
         """The road that needs no worker: the server keeps the input until one comes."""
         await self._sender.start_workflow(
             CONVERSATION,
-            ConversationInput(nonce=secrets.token_hex(6), notes_ends=True),
+            _birth(),
             id=self.id,
             task_queue=self._settings.task_queue,
             id_conflict_policy=WorkflowIDConflictPolicy.USE_EXISTING,
@@ -160,7 +203,7 @@ class Conversation:
         """Start it without an input, owned by the task `owner`; one that is there already stays as it is."""
         await self._client.start_workflow(
             CONVERSATION,
-            ConversationInput(nonce=secrets.token_hex(6), notes_ends=True),
+            _birth(),
             id=self.id,
             task_queue=self._settings.task_queue,
             id_conflict_policy=WorkflowIDConflictPolicy.USE_EXISTING,
@@ -240,6 +283,11 @@ class Conversation:
                 raise
             # The run has taken as many signals as it may. Temporal's cancel means the same and has no such limit.
             await handle.cancel()
+
+
+def _birth() -> ConversationInput:
+    """What a new conversation begins with."""
+    return ConversationInput(nonce=secrets.token_hex(6), notes_ends=True, by_boundary=True)
 
 
 def _checked_content(content: str) -> str:

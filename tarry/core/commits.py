@@ -1,12 +1,12 @@
 """Commits to a conversation: several changes that become durable together, once for each key.
 
-Pure. Notes are placed as soon as no run is open, since an open run owns the end of the transcript. What leaves the
-conversation, a delivery or the start of a task, waits in the outbox until it is acknowledged (spec §1.6, §7.3).
+Pure. Notes and inputs are submissions of the inbox. What leaves the conversation, a delivery or the start of a task,
+waits in the outbox until it is acknowledged (spec §1.6, §7.3).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import Literal
 
@@ -18,6 +18,7 @@ from tarry.core.messages import Frozen
 from tarry.core.protocol import SubmitInput, digest
 from tarry.core.task_state import TaskInput
 from tarry.core.text import canonical_json
+from tarry.core.writes import Write
 
 COMMIT = "tarry.commit"
 """Update: a `CommitInput`; returns a `Committed`."""
@@ -73,7 +74,7 @@ class SendInput(Frozen):
 
 
 class WaitingNote(Frozen):
-    """A note that is placed when no run is open."""
+    """A note that is placed when no run is open, of a conversation whose notes are no submissions yet."""
 
     text: str
     at: datetime
@@ -111,12 +112,13 @@ class Commits(BaseModel):
         if self.waiting_bytes + size > MAX_WAITING_BYTES:
             raise Full("too much waits in this conversation for the end of a run, or to be sent")
 
-    def take(self, commit: CommitInput, now: datetime) -> None:
-        """Keep what a checked commit asks for; its inputs are the inbox's."""
+    def take(self, commit: CommitInput, now: datetime, *, keeps_notes: bool) -> None:
+        """Keep what a checked commit asks for; its inputs, and else its notes, are the inbox's."""
         self.keys[digest(commit.key)] = _content(commit)
         while len(self.keys) > MAX_KEYS:
             del self.keys[next(iter(self.keys))]
-        self.notes += [WaitingNote(text=text, at=now) for text in commit.notes]
+        if keeps_notes:
+            self.notes += [WaitingNote(text=text, at=now) for text in commit.notes]
         self.outbox += commit.sends
         self._weigh()
 
@@ -139,6 +141,15 @@ class Commits(BaseModel):
     def _weigh(self) -> None:
         waiting = [note.text for note in self.notes] + [item.model_dump_json() for item in self.outbox]
         self.waiting_bytes = sum(len(text.encode()) for text in waiting)
+
+
+def submissions(commit: CommitInput, *, with_notes: bool) -> Iterator[SubmitInput]:
+    """The inputs of a commit, each with a request id, and its notes as writes."""
+    scope = f"commit-{digest(commit.key)}"
+    for number, text in enumerate(commit.notes if with_notes else ()):
+        yield SubmitInput(content=text, request_id=f"{scope}-note-{number}", write=Write(kind="note"))
+    for number, submit in enumerate(commit.inputs):
+        yield submit if submit.request_id else submit.model_copy(update={"request_id": f"{scope}-{number}"})
 
 
 def _content(commit: CommitInput) -> str:

@@ -10,7 +10,8 @@ from datetime import datetime
 from pydantic import BaseModel, Field
 
 from signals.box import Delivery
-from tarry.core.commits import CommitInput, Commits, Committed, SendSignal
+from tarry.core.boundaries import is_reset, selected
+from tarry.core.commits import CommitInput, Commits, Committed, SendSignal, submissions
 from tarry.core.inbox import Conflict, Inbox, Queued, Record
 from tarry.core.mail import Boundary, TakeInput, Taken
 from tarry.core.messages import AssistantMessage, Frozen, Usage
@@ -18,6 +19,7 @@ from tarry.core.protocol import ConversationView, Refusal, RunResult, RunSetting
 from tarry.core.settled import MAX_ANSWER_BYTES, SUBMISSION_SETTLED, Settled
 from tarry.core.text import canonical_json
 from tarry.core.transcript import NoSuchPosition, Position, Transcript, note_draft, user_draft
+from tarry.core.writes import Write, place_write
 
 REFUSALS = 20
 REFUSAL_LIMIT = 300
@@ -37,9 +39,10 @@ class OpenRun(Frozen):
     start: Position
     settings: RunSettings
     context_start: Position | None = None
-    taken: tuple[Queued, ...] = Field(default=(), description="steers that it took at a boundary")
+    others: tuple[str, ...] = Field(default=(), description="request ids of inputs that were placed with the first one")
+    taken: tuple[Queued, ...] = Field(default=(), description="steers and writes that it took at a boundary")
     is_begun: bool = Field(default=False, description="its workflow is there and can be told of mail")
-    is_told: bool = Field(default=False, description="that a steer is queued, since its last boundary")
+    is_told: bool = Field(default=False, description="that it could place something, since its last boundary")
 
 
 class ConversationState(BaseModel):
@@ -55,29 +58,47 @@ class ConversationState(BaseModel):
     refusals: list[Refusal] = Field(default_factory=list)
     commits: Commits = Field(default_factory=Commits)
     extensions: tuple[str, ...] | None = Field(default=None, description="selected last; None: all that are installed")
+    by_boundary: bool = Field(default=False, description="False: one input a run; notes of commits wait for its end")
 
     @classmethod
     def born(cls, nonce: str) -> ConversationState:
         """A new conversation. Its transcript's chain begins with the nonce: no other conversation has its chains."""
-        return cls(nonce=nonce, transcript=Transcript(start=Position(chain=nonce)))
+        return cls(nonce=nonce, transcript=Transcript(start=Position(chain=nonce)), by_boundary=True)
 
     def open_next(self, now: datetime, conversation_id: str) -> None:
-        """Place the oldest queued input and open its run, unless one is open or nothing waits."""
+        """The final boundary: place the queued writes, then inputs, and open their run. Nothing while one is open."""
         if self.open is not None:
             return
         self._place_notes()
-        if not self.inbox.queue:
+        items = selected(self.inbox.queue, "final")
+        for item in items:
+            if item.write is not None:
+                self._place_write(item, item.write)
+        inputs = [item for item in items if item.is_input]
+        self._open_run(inputs if self.by_boundary else inputs[:1], now, conversation_id)
+
+    def _place_write(self, item: Queued, write: Write) -> None:
+        entry = place_write(self.transcript, write, item.content, item.at, self.runs)
+        self.inbox.take([item], self.runs)
+        self.inbox.settle_write(item.request_id, entry)
+
+    def _open_run(self, inputs: list[Queued], now: datetime, conversation_id: str) -> None:
+        """One run for all of them, under the settings of the first."""
+        if not inputs:
             return
         self.runs += 1
-        entry = self.transcript.append(user_draft(self.inbox.queue[0].content, now, self.runs))
-        item = self.inbox.place(self.runs, entry.index)
-        settings = self._chosen(item.settings)
+        chosen = [self._chosen(item.settings) for item in inputs]
+        for item in inputs:
+            entry = self.transcript.append(user_draft(item.content, now, self.runs))
+            self.inbox.place(item, self.runs, entry.index)
+        settings = chosen[0].model_copy(update={"extensions": self.extensions})
         self.turnover_events = settings.turnover_events
         self.open = OpenRun(
             run=self.runs,
             generation_id=generation_id(conversation_id, self.nonce, self.runs),
-            request_id=item.request_id,
-            start=entry.position,
+            request_id=inputs[0].request_id,
+            others=tuple(item.request_id for item in inputs[1:]),
+            start=self.transcript.end,
             settings=settings,
             context_start=self.transcript.context_start,
         )
@@ -103,21 +124,19 @@ class ConversationState(BaseModel):
         if self.commits.is_known(commit):
             return Committed(key=commit.key, is_repeat=True)
         inputs = self.check_commit(commit)
-        self.commits.take(commit, now)
+        self.commits.take(commit, now, keeps_notes=not self.by_boundary)
         for submit in inputs:
             self.inbox.admit(submit, now)
         self.open_next(now, conversation_id)
         return Committed(key=commit.key)
 
     def check_commit(self, commit: CommitInput) -> list[SubmitInput]:
-        """The inputs that a new commit brings, each under an id that is not known here; raises as `commit`."""
+        """What a new commit submits, each under an id that is not known here; raises as `commit`."""
         self.commits.check(commit)
         new: dict[str, SubmitInput] = {}
-        for number, submit in enumerate(commit.inputs):
-            if not submit.request_id:
-                submit = submit.model_copy(update={"request_id": f"commit-{digest(commit.key)}-{number}"})
+        for submit in submissions(commit, with_notes=self.by_boundary):
             earlier = new.setdefault(submit.request_id, submit)
-            if earlier.content != submit.content:
+            if earlier.digest != submit.digest:
                 raise Conflict(f"request id {submit.request_id!r} is there twice, with different content")
             if self.inbox.check(submit, busy=False, known=self.inbox.find(submit.request_id)) is not None:
                 del new[submit.request_id]
@@ -150,16 +169,32 @@ class ConversationState(BaseModel):
         assert self.open is not None
         last = self.transcript.tail[-1].index if result.answer is None else result.answer
         answer = last if result.status == "done" else None
-        taken = [item for item in self.open.taken if item.request_id not in result.placed]
-        placed = [item.request_id for item in self.open.taken if item.request_id in result.placed]
-        for request_id in (run.request_id, *placed):
+        placed, taken = self._placed(self.open, result)
+        for request_id in (run.request_id, *run.others, *placed):
             self.inbox.settle(request_id, answer=answer, reason=result.reason, detail=result.detail)
         self.inbox.give_back(taken)
         if result.reason == "aborted":  # the Stop found them on their way
             for item in taken:
-                self.inbox.withdraw(item)
+                if item.is_input:
+                    self.inbox.withdraw(item)
         self.usage = self.usage + result.usage
         self.open = None
+
+    def _placed(self, run: OpenRun, result: RunResult) -> tuple[list[str], list[Queued]]:
+        """The steers that a run placed; and what it took and did not place. The writes that it placed are settled."""
+        steers: list[str] = []
+        others: list[Queued] = []
+        for item in run.taken:
+            place = result.places.get(item.request_id)
+            if item.is_input and item.request_id in result.placed:
+                steers.append(item.request_id)
+                if place is not None:
+                    self.inbox.stands_at(item.request_id, place)
+            elif not item.is_input and place is not None:
+                self.inbox.settle_write(item.request_id, place)
+            else:
+                others.append(item)
+        return steers, others
 
     def begin_open(self) -> None:
         """The workflow of the open run is there."""
@@ -168,8 +203,8 @@ class ConversationState(BaseModel):
 
     @property
     def wants_telling(self) -> bool:
-        """Whether the open run is to be told that a steer is queued: once until it asks."""
-        return self.open is not None and self.open.is_begun and not self.open.is_told and self.inbox.steers > 0
+        """Whether the open run is to be told that it could place something: once until it asks."""
+        return self.open is not None and self.open.is_begun and not self.open.is_told and self.inbox.mail > 0
 
     def tell_open(self) -> OpenRun:
         """The open run counts as told."""
@@ -177,16 +212,18 @@ class ConversationState(BaseModel):
         self.open = self.open.model_copy(update={"is_told": True})
         return self.open
 
-    def take_steer(self, take: TakeInput) -> Boundary | None:
+    def hand_over(self, take: TakeInput) -> Boundary | None:
         """What the open run gets at a boundary; None when it is not that run that asks."""
         if self.open is None or self.open.generation_id != take.generation_id:
             return None
-        item = None if take.only_look else self.inbox.take_steer(self.open.run)
-        taken = self.open.taken if item is None else (*self.open.taken, item)
-        self.open = self.open.model_copy(update={"taken": taken, "is_told": False})
-        items = () if item is None else (Taken(request_id=item.request_id, content=item.content, at=item.at),)
-        queued = len(self.inbox.queue) if take.only_look else self.inbox.steers
-        return Boundary(number=take.number, items=items, queued=queued)
+        items = [] if take.only_look else selected(self.inbox.queue, "after_tools")
+        self.inbox.take(items, self.open.run)
+        self.open = self.open.model_copy(update={"taken": (*self.open.taken, *items), "is_told": False})
+        taken = tuple(
+            Taken(request_id=item.request_id, content=item.content, at=item.at, write=item.write) for item in items
+        )
+        wins = sum(item.is_input or is_reset(item) for item in self.inbox.queue)
+        return Boundary(number=take.number, items=taken, queued=wins if take.only_look else self.inbox.mail)
 
     def notices(self, conversation_id: str) -> list[SendSignal]:
         """Who is to be told of submissions that have settled since, and what (spec §7.2)."""
@@ -251,3 +288,4 @@ class ConversationInput(Frozen):
     nonce: str = ""
     carry: ConversationState | None = None
     notes_ends: bool = Field(default=False, description="False: maybe begun before an end of a run left an event")
+    by_boundary: bool = Field(default=False, description="False: maybe begun before a run could answer several inputs")

@@ -21,6 +21,7 @@ from tarry.core.protocol import (
     UnansweredReason,
     digest,
 )
+from tarry.core.writes import STALE, Write
 
 # All of these decide what a workflow does when it is replayed: change them only behind `workflow.patched`.
 MAX_ITEMS = 1_000
@@ -62,13 +63,19 @@ class Record(Frozen):
 
 
 class Queued(Frozen):
-    """An input that waits for its run."""
+    """An input that waits for its run, or a write that waits for the next boundary."""
 
     request_id: str
     content: str
     at: datetime
     settings: RunSettings
     steer: bool = False
+    write: Write | None = None
+
+    @property
+    def is_input(self) -> bool:
+        """Whether a run answers it; a write is placed, and that is all."""
+        return self.write is None
 
     def size(self) -> int:
         """Bytes it counts for in the inbox."""
@@ -101,10 +108,10 @@ class Inbox(BaseModel):
             TooLarge: the content alone is over 512 KiB.
         """
         if known is not None:
-            if known.content != digest(submit.content):
+            if known.content != submit.digest:
                 raise Conflict(f"request id {submit.request_id!r} was used for other content")
             return known
-        if submit.when_busy == "reject" and (busy or self.queue):
+        if submit.write is None and submit.when_busy == "reject" and (busy or self.queue):
             raise Busy("the conversation is busy")
         self.check_room(1)
         own = content_size(submit.content)
@@ -124,7 +131,7 @@ class Inbox(BaseModel):
 
     def admit(self, submit: SubmitInput, now: datetime) -> Record:
         """Queue a new input that `check` let through."""
-        record = Record(request_id=submit.request_id, content=digest(submit.content), notify=submit.notify)
+        record = Record(request_id=submit.request_id, content=submit.digest, notify=submit.notify)
         self.live[submit.request_id] = record
         self.queue.append(
             Queued(
@@ -132,23 +139,22 @@ class Inbox(BaseModel):
                 content=submit.content,
                 at=now,
                 settings=submit.settings,
-                steer=submit.when_busy == "steer",
+                steer=submit.write is None and submit.when_busy == "steer",
+                write=submit.write,
             )
         )
         return record
 
     @property
-    def steers(self) -> int:
-        """How many of the queued inputs are steers."""
-        return sum(item.steer for item in self.queue)
+    def mail(self) -> int:
+        """How many of the queued items an open run could place: steers and writes."""
+        return sum(item.steer or not item.is_input for item in self.queue)
 
-    def take_steer(self, run: int) -> Queued | None:
-        """Take the oldest queued steer out for run `run`, which places it or gives it back."""
-        item = next((queued for queued in self.queue if queued.steer), None)
-        if item is not None:
+    def take(self, items: list[Queued], run: int) -> None:
+        """Take queued items out for run `run`, which places them or gives them back."""
+        for item in items:
             self.queue.remove(item)
             self._update(item.request_id, status="placed", run=run)
-        return item
 
     def give_back(self, items: list[Queued]) -> None:
         """Put what was taken and not placed back to the front."""
@@ -156,22 +162,35 @@ class Inbox(BaseModel):
             self._update(item.request_id, status="queued", run=0)
         self.queue[:0] = items
 
-    def place(self, run: int, entry: int) -> Queued:
-        """Take the oldest queued input out: run `run` answers it, entry `entry` holds it."""
-        item = self.queue.pop(0)
-        self._update(item.request_id, status="placed", run=run, entry=entry)
-        return item
+    def place(self, item: Queued, run: int, entry: int) -> None:
+        """Take a queued input out: run `run` answers it, entry `entry` holds it."""
+        self.take([item], run)
+        self.stands_at(item.request_id, entry)
+
+    def stands_at(self, request_id: str, entry: int) -> None:
+        """Entry `entry` holds the input."""
+        self._update(request_id, entry=entry)
 
     def settle(self, request_id: str, *, answer: int | None, reason: UnansweredReason = "", detail: str = "") -> Record:
         """End a submission: with the index of its answer, or with a reason."""
         status: SubmissionStatus = "done" if answer is not None else "unanswered"
-        record = self._update(
+        return self._end(
             request_id,
             status=status,
             answer=-1 if answer is None else answer,
             reason=reason,
             detail=detail[:DETAIL_LIMIT],
         )
+
+    def settle_write(self, request_id: str, entry: int) -> None:
+        """End a write that was taken out: entry `entry` is it, or it was `STALE`."""
+        if entry == STALE:
+            self._end(request_id, status="unanswered", reason="stale")
+        else:
+            self._end(request_id, status="done", entry=entry)
+
+    def _end(self, request_id: str, **changes: object) -> Record:
+        record = self._update(request_id, **changes)
         del self.live[request_id]
         self.settled[digest(request_id)] = pack(record)
         if record.notify is not None:
@@ -179,15 +198,16 @@ class Inbox(BaseModel):
         return record
 
     def withdraw(self, item: Queued) -> None:
-        """End one queued input as aborted."""
+        """End one queued item as aborted."""
         self.queue.remove(item)
         self.settle(item.request_id, answer=None, reason="aborted")
 
     def withdraw_queued(self) -> None:
-        """End every queued input as aborted (spec §7.4)."""
+        """End every queued input as aborted; queued writes stay (spec §7.4)."""
         for item in self.queue:
-            self.settle(item.request_id, answer=None, reason="aborted")
-        self.queue.clear()
+            if item.is_input:
+                self.settle(item.request_id, answer=None, reason="aborted")
+        self.queue = [item for item in self.queue if not item.is_input]
 
     @property
     def wants_archiving(self) -> bool:

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from pydantic import Field
+
 from tarry.core.messages import Frozen, Usage
 from tarry.core.transcript import Entry, PageRef, Position
 
@@ -57,6 +59,7 @@ class Salvaged(Frozen):
     entries: tuple[Entry, ...] = ()
     usage: Usage = Usage()
     placed: tuple[str, ...] = ()
+    places: dict[str, int] = Field(default={})
 
 
 class ArchiveInput(Frozen):

@@ -8,9 +8,10 @@ from __future__ import annotations
 from datetime import datetime
 
 from tarry.core.messages import Frozen
+from tarry.core.writes import Write
 
 MAIL = "tarry.mail"
-"""Plain signal to an open run: a steer is queued."""
+"""Plain signal to an open run: a steer or a write is queued."""
 TAKE = "tarry.take"
 """Plain signal to the conversation: a `TakeInput`."""
 BOUNDARY = "tarry.boundary"
@@ -18,7 +19,7 @@ BOUNDARY = "tarry.boundary"
 
 
 class TakeInput(Frozen):
-    """A run is at its boundary `number`, and takes a steer. `only_look`: it takes nothing."""
+    """A run is at its boundary `number`, and takes what is placed there. `only_look`: it takes nothing."""
 
     generation_id: str
     number: int
@@ -26,15 +27,19 @@ class TakeInput(Frozen):
 
 
 class Taken(Frozen):
-    """An input for a run to place."""
+    """A steer, or a write, for a run to place."""
 
     request_id: str
     content: str
     at: datetime
+    write: Write | None = None
 
 
 class Boundary(Frozen):
-    """What the run gets at its boundary `number`, and how many steers are queued still; on a look, how many inputs."""
+    """What the run gets at its boundary `number`, and how much it could take is queued still.
+
+    On a look: how much is queued that a continuation gives way to.
+    """
 
     number: int
     items: tuple[Taken, ...] = ()

@@ -13,7 +13,9 @@ from pydantic import Field, RootModel
 
 from signals.parking import Wake
 from tarry.core.messages import AssistantMessage, Frozen, Usage
+from tarry.core.text import canonical_json
 from tarry.core.transcript import Entry, PageRef, Position, ToolFacts
+from tarry.core.writes import Write
 
 CONVERSATION = "tarry.conversation"
 GENERATION = "tarry.generation"
@@ -59,6 +61,10 @@ def digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
+QueueMode = Literal["one-at-a-time", "all"]
+"""How many of the steers, or of the follow-ups, that wait at a boundary are placed there."""
+
+
 class RunSettings(Frozen):
     """The settings a run is pinned to when its input is admitted; later deploys do not change them.
 
@@ -82,6 +88,12 @@ class RunSettings(Frozen):
     extensions: tuple[str, ...] | None = Field(
         default=None, max_length=256, description="those whose tools and hooks count; None: as the conversation has it"
     )
+    steering_mode: QueueMode = Field(
+        default="one-at-a-time", description="how many steers a boundary places; that of the oldest one counts"
+    )
+    follow_up_mode: QueueMode = Field(
+        default="one-at-a-time", description="how many follow-ups one run answers; that of the oldest one counts"
+    )
 
 
 WhenBusy = Literal["steer", "follow_up", "reject"]
@@ -96,7 +108,7 @@ class Notify(Frozen):
 
 
 class SubmitInput(Frozen):
-    """One input to a conversation."""
+    """One input to a conversation, or one raw entry."""
 
     content: str
     request_id: str = Field(
@@ -105,10 +117,20 @@ class SubmitInput(Frozen):
     when_busy: WhenBusy = "follow_up"
     settings: RunSettings = RunSettings()
     notify: Notify | None = Field(default=None, description="whom to tell how it ended (spec §7.2)")
+    write: Write | None = Field(default=None, description="it is no input, but a raw entry with this text (spec §6.6)")
+
+    @property
+    def digest(self) -> str:
+        """Stands for what is submitted: the same request id names only this."""
+        if self.write is None:
+            return digest(self.content)
+        return digest(canonical_json([self.write.model_dump(mode="json"), self.content]))
 
 
 SubmissionStatus = Literal["queued", "placed", "done", "unanswered"]
-UnansweredReason = Literal["", "aborted", "model_error", "empty_answer", "cut_off", "max_turns", "refused", "lost"]
+UnansweredReason = Literal[
+    "", "aborted", "model_error", "empty_answer", "cut_off", "max_turns", "refused", "lost", "reset", "stale"
+]
 
 
 class SubmissionView(Frozen):
@@ -179,6 +201,7 @@ class GenerationView(Frozen):
     held: str = ""
     usage: Usage = Usage()
     placed: tuple[str, ...] = Field(default=(), description="request ids of the steers that it placed")
+    places: dict[str, int] = Field(default={}, description="of steers and writes: the entry, or -1 for a stale write")
 
 
 RunStatus = Literal["done", "unanswered"]
@@ -194,6 +217,7 @@ class RunResult(Frozen):
     entries: tuple[Entry, ...] = ()
     usage: Usage = Usage()
     placed: tuple[str, ...] = Field(default=(), description="request ids of the steers that it placed")
+    places: dict[str, int] = Field(default={}, description="of steers and writes: the entry, or -1 for a stale write")
     answer: int | None = Field(default=None, description="index of the answer; None: the last entry")
 
 

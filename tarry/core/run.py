@@ -37,6 +37,7 @@ class RunState(BaseModel):
     usage: Usage = Usage()
     after_tools: HookKind = ""
     placed: list[str] = Field(default_factory=list, description="request ids of the steers that were placed")
+    places: dict[str, int] = Field(default_factory=dict, description="of steers and writes: the entry, or `STALE`")
     has_mail: bool = False
 
 

@@ -46,13 +46,14 @@ def filled() -> Inbox:
 
 
 def answered(inbox: Inbox, run: int, answer: int) -> Record:
-    item = inbox.place(run, answer - 1)
+    item = inbox.queue[0]
+    inbox.place(item, run, answer - 1)
     return inbox.settle(item.request_id, answer=answer)
 
 
 def test_inputs_are_placed_in_the_order_of_their_arrival() -> None:
     inbox = admitted("a", "b", "c")
-    assert [inbox.place(run, run).request_id for run in (1, 2, 3)] == ["a", "b", "c"]
+    assert [answered(inbox, run, run).request_id for run in (1, 2, 3)] == ["a", "b", "c"]
 
 
 def test_a_repeat_gets_the_record_of_the_first_whatever_became_of_it() -> None:

@@ -30,6 +30,8 @@ def test_without_variables_every_setting_has_its_default() -> None:
         "provider_retries": 3,
         "entry_cache_bytes": 64 * 1024 * 1024,
         "turnover_events": 1_000,
+        "steering_mode": "one-at-a-time",
+        "follow_up_mode": "one-at-a-time",
         "gateway_host": "127.0.0.1",
         "gateway_port": 7280,
         "gateway_url": None,

@@ -31,7 +31,7 @@ def take(state: ConversationState, number: int = 1, *, only_look: bool = False) 
     """What the open run gets at a boundary, and how much is queued still."""
     assert state.open is not None
     asked = TakeInput(generation_id=state.open.generation_id, number=number, only_look=only_look)
-    boundary = state.take_steer(asked)
+    boundary = state.hand_over(asked)
     assert boundary is not None
     assert boundary.number == number
     return [item.request_id for item in boundary.items], boundary.queued
@@ -78,7 +78,7 @@ def test_a_look_takes_nothing_and_counts_every_input() -> None:
 def test_another_run_than_the_open_one_gets_no_answer() -> None:
     state = with_queued(("s", "steer"))
 
-    assert state.take_steer(TakeInput(generation_id="other", number=1)) is None
+    assert state.hand_over(TakeInput(generation_id="other", number=1)) is None
     assert [item.request_id for item in state.inbox.queue] == ["s"]
 
 

@@ -80,8 +80,8 @@ async def test_notes_inputs_signals_and_tasks_of_a_commit_happen_together_and_on
             "user",
             "assistant",
             "tool_result",
-            "assistant",
             "note",
+            "assistant",
             "user",
             "assistant",
         ]
