@@ -6,12 +6,14 @@ Each has a thread of its own and shares one time limit with the others; one that
 from __future__ import annotations
 
 import copy
+import time
 from datetime import timedelta
 from functools import partial
 from typing import Any, get_args
 
 from temporalio import activity
 
+from activities import judging
 from activities.heartbeat import Heartbeat
 from activities.hook_api import Asking
 from signals.box import Box
@@ -19,7 +21,19 @@ from signals.parking import InvalidPark, Sleep, park
 from tarry.app import Registry
 from tarry.core import results
 from tarry.core.arguments import BadArguments, parameters_text, settle_arguments
-from tarry.core.gates import ASK_GATES, TELL_RESULT, Pass, PassInput, ResultInput, Told, deadline_memo
+from tarry.core.gates import (
+    ASK_GATES,
+    TELL_RESULT,
+    Arrived,
+    Judged,
+    Pass,
+    PassInput,
+    ResultInput,
+    Told,
+    deadline_memo,
+    keys_digest,
+    woken,
+)
 from tarry.core.protocol import Progress, ToolOutcome
 from tarry.core.resolve import HookKind
 from tarry.core.results import Diagnostic
@@ -44,14 +58,31 @@ class GateActivities:
         self._registry = registry
 
     @activity.defn(name=ASK_GATES)
-    async def ask(self, input: PassInput) -> Pass:
-        """One pass from the first hook; the first block or sleep ends it. Tells of a tool this worker lacks."""
+    async def ask(self, input: PassInput) -> Pass | Judged:
+        """One pass from the first hook; the first block or sleep ends it. Tells of a tool this worker lacks.
+
+        What has arrived is judged first, and the pass is made with it, if it wakes the call.
+        """
+        began = time.monotonic()
+        async with Heartbeat(Progress):
+            if input.arrived is None:
+                return await self._asked(input, began)
+            return await self._judged(input, input.arrived, began)
+
+    async def _judged(self, input: PassInput, arrived: Arrived, began: float) -> Judged:
+        came = (one.delivery for one in arrived.incoming)
+        verdicts = await judging.verdicts(self._registry.signals, came)
+        awake = woken(input, arrived, verdicts)
+        if awake is None:
+            return Judged(verdicts=verdicts)
+        return Judged(verdicts=verdicts, found=await self._asked(awake, began), keys=keys_digest(awake.keys))
+
+    async def _asked(self, input: PassInput, began: float) -> Pass:
         registry = self._registry.selected(input.extensions)
         tool = registry.tools.get(input.call.tool)
         if tool is None:
             return Pass(decision="not_here")
-        async with Heartbeat(Progress):
-            return await self._pass(registry, Asking(input, limit(registry.gated)), tool)
+        return await self._pass(registry, Asking(input, limit(registry.gated), began), tool)
 
     async def _pass(self, registry: Registry, asking: Asking, tool: Tool) -> Pass:
         """Arguments are settled before the first hook sees them, and whenever one replaced them: what runs was seen.

@@ -33,18 +33,19 @@ STOP_GRACE = 0.1
 class Asking(HookApi):
     """One pass, as its hooks see it; all of them have `seconds` together.
 
-    A hook gets copies: what it changes in them changes neither what runs nor what is stored.
+    A hook gets copies: what it changes in them changes neither what runs nor what is stored. `began` is when the
+    activity did, by this host's steady clock; None: now.
     """
 
-    def __init__(self, input: PassInput, seconds: float) -> None:
+    def __init__(self, input: PassInput, seconds: float, began: float | None = None) -> None:
         self.arguments: dict[str, Any] = input.call.arguments
         self._input = input
         self._memos: dict[str, Any] = {}
         self._remarks: list[Diagnostic] = []
         self._box = Box(keys=input.keys)
         self._started = activity.info().started_time
-        self._began = time.monotonic()
-        self._ends = self._began + seconds
+        self._began = time.monotonic() if began is None else began
+        self._ends = time.monotonic() + seconds
 
     @property
     def left(self) -> float:
@@ -105,7 +106,7 @@ class Asking(HookApi):
         return ended.value, ""
 
     def now(self) -> datetime:
-        """The server's clock at the start of the pass, moved on by this host's steady one."""
+        """The server's clock at the start of the activity, moved on by this host's steady one."""
         return self._started + timedelta(seconds=time.monotonic() - self._began)
 
     def fixed(self, key: str, at: datetime) -> datetime:

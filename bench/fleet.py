@@ -66,6 +66,7 @@ class Fleet:
                 call=call,
                 settings=RunSettings(),
                 takes_signals=True,
+                judged_by_pass=True,
             ),
             id=id,
             task_queue=TASK_QUEUE,

@@ -102,6 +102,11 @@ class KeyState(BaseModel):
     early: bool = False
 
     @property
+    def is_open(self) -> bool:
+        """Whether a value may still come."""
+        return self.stored is None and not self.expired
+
+    @property
     def is_unused(self) -> bool:
         """Whether it holds a value that woke no park yet."""
         return self.stored is not None and not self.consumed

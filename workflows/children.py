@@ -105,6 +105,7 @@ class Children:
             settings=self._settings,
             nested=True,
             takes_signals=True,
+            judged_by_pass=True,
         )
         return await workflow.start_child_workflow(TOOL_CALL, nested, result_type=outcome, **config)
 

@@ -1,7 +1,12 @@
-"""The hooks of a call, asked before its intent and told of its result, each time by one activity (spec §5)."""
+"""The hooks of a call, asked before its intent and told of its result, each time by one activity (spec §5).
+
+The pass to which a value wakes the call is made ahead, by the activity that judges the value. It counts if it is the
+very one that would be made when the call is awake: with the same keys, and by hooks that count.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, TypeVar
 
 from pydantic import BaseModel
@@ -11,10 +16,22 @@ from temporalio.exceptions import FailureError
 
 from signals.box import Box, BoxFull
 from tarry.core import results
-from tarry.core.gates import ASK_GATES, TELL_RESULT, Pass, PassInput, ResultInput, Told
+from tarry.core.gates import (
+    ASK_GATES,
+    TELL_RESULT,
+    Arrived,
+    Judged,
+    Pass,
+    PassEnd,
+    PassInput,
+    ResultInput,
+    Told,
+    keys_digest,
+)
 from tarry.core.protocol import CallError, ResolvedCall, ToolOutcome
 from tarry.core.results import Diagnostic
 from tarry.core.task_state import State, ToolCallInput
+from tarry.core.waiting import Verdict
 from workflows import ends, options
 from workflows.supervise import StopSwitch
 
@@ -32,10 +49,39 @@ class Gating:
         self._stop = stop
         self._state = state
         self._box = box
+        self._ahead: Judged | None = None
+
+    async def judge(self, arrived: Arrived) -> Sequence[Verdict] | None:
+        """Verdicts on what came, with the pass that follows if it wakes the call; None: there are none. A Stop ends it.
+
+        The memos of the pass are kept even if it counts for nothing in the end: its hooks were asked, and may have told
+        somebody.
+        """
+        input = self._input(self._call).model_copy(update={"arrived": arrived})
+        try:
+            end = await self._run(ASK_GATES, input, PassEnd, until_stop=True)
+        except FailureError:
+            return None
+        match end.root if end is not None else None:
+            case Judged() as judged if len(judged.verdicts) == len(arrived.incoming):
+                if judged.found is not None and not self._remember(judged.found):
+                    self._ahead = judged
+                return judged.verdicts
+            case Pass() as found:
+                self._remember(found)
+        return None
+
+    def forget(self) -> None:
+        """A pass that was made ahead counts for nothing any more."""
+        self._ahead = None
 
     async def ask(self) -> Pass:
         """One pass over every hook; its memos are kept, first writer wins. A Stop ends it."""
+        made = self._made_ahead()
         self._state.reask, self._state.announced = False, ""
+        if made is not None:
+            self._keep(made)
+            return made
         try:
             found = await self._run(ASK_GATES, self._input(self._call), Pass, until_stop=True)
         except FailureError as error:
@@ -47,12 +93,27 @@ class Gating:
         if found.decision == "not_here":
             return found
         self._keep(found)
+        if problem := self._remember(found):
+            return Pass(decision="block", reason=f"task_full: {problem}", code="blocked")
+        return found
+
+    def _made_ahead(self) -> Pass | None:
+        """The pass that was made ahead, if it is the one that would be made now; it is taken once."""
+        judged, self._ahead = self._ahead, None
+        if judged is None or judged.found is None or judged.found.decision == "not_here":
+            return None
+        # Whoever was asked may not be of the registry that was announced since.
+        counts = self._state.announced in ("", judged.found.fingerprint)
+        return judged.found if counts and judged.keys == keys_digest(self._box.keys) else None
+
+    def _remember(self, found: Pass) -> str:
+        """Keep the memos of a pass; why not, where that is impossible."""
         try:
             for key, value in found.memos.items():
                 self._box.memo(key, value)
         except (BoxFull, ValueError) as error:
-            return Pass(decision="block", reason=f"task_full: {error}", code="blocked")
-        return found
+            return str(error)
+        return ""
 
     def _keep(self, found: Pass) -> None:
         state = self._state

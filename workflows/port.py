@@ -1,16 +1,14 @@
 """The port of a task: how values from the world come in, by update or by plain signal, judged in order.
 
 Nothing that comes is trusted and nothing fails a workflow task: what cannot be read, or what its token
-refuses, is answered and leaves a receipt (spec §3.2 to §3.4). An activity gives the verdicts, since workflow
-code reads no registry; where a plain signal is first seen at or after the deadline it is for, another one
-asks the history which of the two came first (spec §3.7).
+refuses, is answered and leaves a receipt (spec §3.2 to §3.4). Who gives the verdicts is given to the port; where a
+plain signal is first seen at or after the deadline it is for, an activity asks the history which of the two came first
+(spec §3.7).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from datetime import datetime
 from typing import Any
 
 from pydantic import ValidationError
@@ -20,22 +18,19 @@ from temporalio.exceptions import ActivityError, ApplicationError
 
 from signals.box import Answer, Box, Delivery, Receipt
 from signals.data import clean, json_size
-from signals.parking import Park
 from signals.tokens import MAX_NAME
 from tarry import serving
 from tarry.core.task_state import State
 from tarry.core.waiting import (
     CROWDED,
-    JUDGE,
     REFEREE,
     REFUSED,
-    JudgeInput,
     RefereeInput,
     Ruling,
     Verdict,
-    Verdicts,
 )
 from workflows import ends, options
+from workflows.judging import Arrival, Judging
 from workflows.supervise import StopSwitch
 
 MAX_UPDATES = 1_800
@@ -46,24 +41,8 @@ MAX_BATCH_BYTES = 1024 * 1024
 change them only behind `workflow.patched`."""
 
 
-@dataclass
-class Arrival:
-    """A delivery that waits for its verdict, and its receipt afterwards.
-
-    `number` counts the plain signals of the run from 1, and is 0 for an update, which arrives when it is admitted:
-    then `late` is known at once. `problem` says why it could not be read.
-    """
-
-    delivery: Delivery
-    seen: datetime
-    number: int = 0
-    late: bool = False
-    problem: str = ""
-    receipt: Receipt | None = None
-
-
 class Port:
-    """The door of one task, with what came through it in `box`."""
+    """The door of one task, with what came through it in `box`. `judging` gives the verdicts."""
 
     def __init__(self, box: Box, state: State, stop: StopSwitch) -> None:
         self._box = box
@@ -71,6 +50,7 @@ class Port:
         self._stop = stop
         self._queue: list[Arrival] = []
         self._is_over = False
+        self.judging = Judging(stop)
         self.signals = 0
         self.updates = 0
 
@@ -166,7 +146,7 @@ class Port:
             arrival.delivery,
             arrival.problem or verdict.invalid,
             verdict.version,
-            workflow.now(),
+            arrival.seen,
             awaited=park.keys if park else (),
             deadline_passed=is_late,
             closed=self.is_closed,
@@ -195,30 +175,19 @@ class Port:
 
     async def _judge(self, batch: list[Arrival]) -> Iterable[Verdict]:
         """What the registry says of them; where it says nothing at all, that they could not be judged."""
-        doubtful = [arrival.delivery for arrival in batch if not arrival.problem]
+        doubtful = [arrival for arrival in batch if not arrival.problem]
         # Whatever is said of a value, a task that is over does not take it.
         if not doubtful or self.is_closed:
             return [Verdict()] * len(batch)
-        verdicts = iter(await self._verdicts(JudgeInput(deliveries=tuple(doubtful))))
+        verdicts = iter(await self.judging.verdicts(doubtful))
         return [Verdict() if arrival.problem else next(verdicts) for arrival in batch]
-
-    async def _verdicts(self, input: JudgeInput) -> Sequence[Verdict]:
-        unjudged = [Verdict(invalid="it could not be judged")] * len(input.deliveries)
-        # Not a local activity: when a query meets one in its workflow task, its result comes to the code after the
-        # signals of the next task, and before them on replay.
-        judging = workflow.start_activity(JUDGE, input, result_type=RawValue, **options.JUDGE)
-        try:
-            found = ends.read(await self._stop.watch(judging), Verdicts)
-        except ActivityError:
-            return unjudged
-        return found.verdicts if found is not None and len(found.verdicts) == len(unjudged) else unjudged
 
     async def _late(self, batch: list[Arrival]) -> set[int]:
         """The numbers of the plain signals that the server stored too late for the park."""
         park = self._state.park
         if park is None or park.until is None:
             return set()
-        numbers = tuple(arrival.number for arrival in batch if _is_doubtful(arrival, park, self._box))
+        numbers = tuple(arrival.number for arrival in batch if arrival.is_doubtful(park, self._box))
         if not numbers:
             return set()
         try:
@@ -230,12 +199,6 @@ class Port:
             return set(numbers)
         ruling = ends.read(answer, Ruling)
         return set(numbers) - set(ruling.in_time if ruling else ())
-
-
-def _is_doubtful(arrival: Arrival, park: Park, box: Box) -> bool:
-    target = arrival.delivery.target
-    is_open = box.state(target).stored is None and not box.state(target).expired
-    return arrival.number > 0 and park.is_over(arrival.seen) and park.awaits(target) and is_open
 
 
 def _envelope(args: Sequence[RawValue]) -> dict[str, Any]:

@@ -92,6 +92,7 @@ class Round:
                 call=call,
                 settings=self._input.settings,
                 takes_signals=True,
+                judged_by_pass=True,
             ),
             result_type=ToolOutcome,
             **options.child(task_id, self._input.conversation_id, arguments, options.summary(call), call.tool),

@@ -29,6 +29,7 @@ from tarry.core.task_state import ToolCallInput
 from tarry.core.waiting import CLEAN_UP, ParkedNote, TaskView
 from workflows import options
 from workflows.durable import Durable
+from workflows.gated_judging import GatedJudging
 from workflows.gating import Gating, refusal
 from workflows.supervise import supervise
 
@@ -47,6 +48,8 @@ class ToolCall(Durable):
         # A marker in its input in place of a patch in its history: what was begun before ignored such signals.
         self._takes_signals = input.takes_signals
         self._gating = Gating(input, self._state, self._box, self._stop)
+        if input.judged_by_pass:
+            self._port.judging = GatedJudging(self._gating, self._state, self._box, self._stop)
         if input.carry is None and input.call.gated:
             self._state.phase = "call"
 

@@ -136,3 +136,6 @@ class ToolCallInput(Frozen):
     carry: Carry | None = None
     nested: bool = Field(default=False, description="its caller is a task, which reads structured output")
     takes_signals: bool = Field(default=False, description="False: begun before calls could be delivered to")
+    judged_by_pass: bool = Field(
+        default=False, description="False: begun before one activity judged what came at its gates and asked them"
+    )

@@ -15,7 +15,7 @@ from tarry.models import ModelRequest
 from tarry.testing import Reply, ScriptedModel, call, calls, say
 from tarry.tools import ToolResult, tool
 from tests.replay.studio import Studio
-from tests.support.gating import Ledger, gate, gated_app, start_gated
+from tests.support.gating import Guard, Ledger, gate, gated_app, start_gated
 from tests.support.held import HeldTool
 from tests.support.parking import ANSWER, YES
 from tests.support.stage import Stage
@@ -96,6 +96,41 @@ async def turned_over_at_its_gate(studio: Studio) -> None:
             await call.update(f"early {number}", YES, signal=ANSWER.name)
         await call.decide(True)
         await call.ends()
+
+
+async def judged_by_the_pass_that_it_wakes(studio: Studio) -> None:
+    """By plain signal at one gate, after one that is refused and beside one that nobody awaits; then by update."""
+    guard = Guard("go", "on", looks_at="early")
+    async with studio.unserved_stage(gated_app(Ledger().edit, gate(guard))) as on:
+        async with on.worker():
+            call = await start_gated(on, "edit", path="a.txt")
+            await call.waits_for(ANSWER.key("go"))
+        await call.value("go", value={"text": 5})
+        await call.value("early")
+        await call.value("go")
+        async with on.worker():
+            await call.waits_for(ANSWER.key("on"))
+            await call.update("on", YES, signal=ANSWER.name)
+            await call.ends()
+
+
+async def pass_ahead_that_counts_for_nothing(studio: Studio) -> None:
+    """Something comes while it is made, and it is made anew; it sleeps, and the next one is stopped."""
+    guard = Guard("go", "on", looks_at="early", held=(2, 4))
+    async with studio.stage(gated_app(Ledger().edit, gate(guard, io=True))) as on:
+        call = await start_gated(on, "edit", path="a.txt")
+        await call.waits_for(ANSWER.key("go"))
+        await call.value("go")
+        await guard.asked(2)
+        await call.value("early")
+        guard.go.set()
+        await call.waits_for(ANSWER.key("on"))
+        guard.go.clear()
+        await call.value("on")
+        await guard.asked(4)
+        await call.handle.cancel()
+        await call.ends()
+        guard.go.set()
 
 
 @tool(replay="safe")
@@ -258,6 +293,8 @@ GATES: dict[str, Callable[[Studio], Awaitable[None]]] = {
         waits_at_its_gate,
         asked_anew_by_a_deploy,
         turned_over_at_its_gate,
+        judged_by_the_pass_that_it_wakes,
+        pass_ahead_that_counts_for_nothing,
         ended_by_a_task_after_its_round,
         sent_back_before_its_answer_stands,
         gave_way_to_a_person,

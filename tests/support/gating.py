@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import threading
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import Any
 
+from signals.parking import Sleep
 from signals.tokens import SignalKey
 from tarry.app import App, Extension
 from tarry.core.gates import REASK
@@ -17,10 +20,10 @@ from tarry.core.resolve import resolve_calls
 from tarry.core.task_state import ToolCallInput
 from tarry.core.waiting import TaskView
 from tarry.gates import DECISION
-from tarry.hooks import AfterTool, BeforeTool, CallResult, HookApi, HookCall, Hooks
+from tarry.hooks import AfterTool, BeforeTool, CallResult, Gate, HookApi, HookCall, Hooks
 from tarry.testing import ScriptedModel, say
 from tarry.tools import Tool, tool
-from tests.support.parking import ANSWER, QUICK, Call
+from tests.support.parking import ANSWER, HOUR, QUICK, YES, Call
 from tests.support.stage import Stage
 from tests.support.waiting import eventually
 
@@ -56,6 +59,41 @@ class Heard:
         self.ran.append(result.ran)
 
 
+class Guard:
+    """A gate that lets a call pass once each of `keys` holds a value, and waits for them one after the other.
+
+    `passes` has an item for each time it was asked: the keys, and others that it looks at, that held a value then. Its
+    memo `first` is the number of the pass that wrote it. It stays in those passes that are `held` until `go` is set.
+    """
+
+    def __init__(self, *keys: str, looks_at: str = "", held: tuple[int, ...] = (), until: timedelta = HOUR) -> None:
+        self.keys = keys
+        self.passes: list[str] = []
+        self.memos: list[int] = []
+        self.go = threading.Event()
+        self._looks_at = [*keys, *looks_at.split()]
+        self._held = held
+        self._until = until
+
+    def __call__(self, call: HookCall, api: HookApi) -> Gate:
+        found = [key for key in self._looks_at if api.read_signal_sync(ANSWER, key) is not None]
+        self.passes.append(" ".join(found))
+        number = len(self.passes)
+        self.memos.append(api.memo_sync(f"after {' '.join(found)}", number))
+        if number in self._held:
+            self.go.wait(30)
+        missing = [key for key in self.keys if key not in found]
+        return Sleep(signals=[ANSWER.key(missing[0])], until=self._until) if missing else None
+
+    async def asked(self, times: int) -> None:
+        """Return when it was asked that often."""
+
+        async def count() -> int:
+            return len(self.passes)
+
+        await eventually(count, lambda found: found >= times)
+
+
 def gate(
     before: BeforeTool | None = None, after: AfterTool | None = None, name: str = "gate", **more: Any
 ) -> Extension:
@@ -87,6 +125,10 @@ class Gated(Call):
         value = {"allow": allow, "by": by, "reason": reason}
         return (await self.update(wanted, value, signal=DECISION.name)).answer
 
+    async def value(self, key: str, **more: Any) -> None:
+        """Leave a value with the server, as a plain signal."""
+        await self.handle.signal(ANSWER.name, {"key": key, "value": YES} | more)
+
     async def reask(self, fingerprint: str) -> None:
         """Tell it which registry is current."""
         await self.handle.signal(REASK, fingerprint)
@@ -111,6 +153,7 @@ async def start_gated(on: Stage, used: str, settings: RunSettings = QUICK, **arg
         call=call,
         settings=settings,
         takes_signals=True,
+        judged_by_pass=True,
     )
     await on.client.start_workflow(TOOL_CALL, input, id=id, task_queue=on.settings.task_queue)
     return Gated(on.client, id, DECISION.name)

@@ -214,7 +214,12 @@ async def start_call(
     await client.start_workflow(
         TOOL_CALL,
         ToolCallInput(
-            conversation_id=conversation, generation_id=generation, call=call, settings=settings, takes_signals=True
+            conversation_id=conversation,
+            generation_id=generation,
+            call=call,
+            settings=settings,
+            takes_signals=True,
+            judged_by_pass=True,
         ),
         id=id,
         task_queue=queue,

@@ -46,6 +46,8 @@ CORE = (
     "asked_at_two_gates",
     "asked_anew_by_a_deploy",
     "denied_at_its_gate",
+    "judged_by_the_pass_that_it_wakes",
+    "pass_ahead_that_counts_for_nothing",
     "ended_by_a_task_after_its_round",
     "sent_back_before_its_answer_stands",
     "gave_way_to_a_person",
@@ -74,10 +76,12 @@ def scheduled(histories: Iterable[WorkflowHistory]) -> Counter[str]:
 
 
 def changed(counts: Counter[str], name: str) -> Counter[str]:
-    """What a kept scenario schedules today, where a patch has changed it since."""
+    """What a kept scenario schedules today, where a patch, or what it is begun with, has changed it since."""
     if name == "archived_submissions":  # two look-ups, each in a run of its own, with the marker of the patch
         looked_up = counts.pop("core_local_activity")
         counts |= Counter({"tarry.find-submission": looked_up, "core_patch": looked_up})
+    if name in ("asked_at_two_gates", "asked_anew_by_a_deploy", "denied_at_its_gate"):  # now by the pass that it wakes
+        del counts["tarry.judge"]
     return counts
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
@@ -14,11 +15,26 @@ from tests.support.parking import ANSWER, HOUR, YES, counts, names
 from tests.support.stage import stage
 from tests.support.waiting import eventually
 
-WAITING = 27
-"""The most events that a call costs more when it waits once for a value or a deadline.
+Road = Callable[[Gated], Awaitable[None]]
 
-Two passes and the registry's word on the value are an activity each, six events with the task that it ends in. Local
-ones would be one event each, and are not safe: one that meets a query in its workflow task replays in another order.
+
+async def by_signal(call: Gated) -> None:
+    """Leave the value with the server."""
+    await call.handle.signal(ANSWER.name, {"key": "go", "value": YES})
+
+
+async def by_update(call: Gated) -> None:
+    """Deliver it, and be told."""
+    assert (await call.update("go", YES, signal=ANSWER.name)).answer == "delivered"
+
+
+WAITING: dict[Road, int] = {by_signal: 21, by_update: 22}
+"""The most events that a call costs more when it waits once, with a deadline, for a value that comes by that road.
+
+Each of its two passes is an activity, six events with the task that it ends in; the one to which the value wakes it
+judges the value, too. The park and its wake cost five, a plain signal one, an update two, and the task that takes it
+three. Hooks that do IO cost no more than quick ones: a local activity for these would save some, and is not safe. One
+that meets a query in its workflow task replays in another order than it ran (temporalio 1.35).
 """
 
 
@@ -37,10 +53,11 @@ async def parked(call: Gated) -> None:
     await eventually(call.events, lambda events: "TIMER_STARTED" in names(events))
 
 
+@pytest.mark.parametrize("deliver", WAITING)
 @pytest.mark.parametrize("io", [False, True])
 @pytest.mark.parametrize("gates", [1, 3])
 async def test_a_call_that_waits_once_at_a_gate_costs_little_however_many_gates_there_are(
-    server: EmbeddedServer, tmp_path: Path, io: bool, gates: int
+    server: EmbeddedServer, tmp_path: Path, deliver: Road, io: bool, gates: int
 ) -> None:
     others = [gate(passes, name=f"gate{number}") for number in range(1, gates)]
     ledger = Ledger()
@@ -51,10 +68,10 @@ async def test_a_call_that_waits_once_at_a_gate_costs_little_however_many_gates_
     async with stage(server, gated_app(ledger.edit, gate(waits, io=io), *others), tmp_path) as on:
         call = await start_gated(on, "edit", path="a.txt")
         await parked(call)
-        await call.handle.signal(ANSWER.name, {"key": "go", "value": YES})
+        await deliver(call)
         await call.ends()
         history = await call.history()
 
     kinds = counts(history)
-    assert kinds["ACTIVITY_TASK_COMPLETED"] - 2 == 2, "one activity a pass, besides the tool and the verdict"
-    assert len(history) - len(base) <= WAITING, names(history)
+    assert kinds["ACTIVITY_TASK_COMPLETED"] - 1 == 2, "one activity a pass, besides the tool"
+    assert len(history) - len(base) <= WAITING[deliver], names(history)

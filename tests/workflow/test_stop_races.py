@@ -106,6 +106,7 @@ async def test_result_that_comes_in_the_task_of_a_stop_is_kept(server: EmbeddedS
             call=ResolvedCall(call_id="1", tool="pay"),
             settings=RunSettings(heartbeat_timeout=60),
             takes_signals=True,
+            judged_by_pass=True,
         )
         async with on.workflows():
             handle = await on.client.start_workflow(
