@@ -14,16 +14,17 @@ from functools import partial
 from typing import Any, Literal, TypeVar, overload
 
 from activities.committing import Committer
+from activities.documents import TaskDocument
 from activities.nesting import Nesting
 from signals.tokens import Signal, SignalKey
 from tarry import webhooks
 from tarry.api import ChildTask, NestedCall, NestedResult, Send, Start, ToolApi
 from tarry.client import Harness
 from tarry.client.signals import deliver
-from tarry.core.commits import CommitInput
 from tarry.core.protocol import SubmissionView, ToolRunInput, WhenBusy, digest
 from tarry.core.text import canonical_json
 from tarry.core.waiting import NOTIFY_MEMO, SignalResult
+from tarry.documents import Document, Edit
 from tarry.tasks import DurableTask
 
 T = TypeVar("T")
@@ -163,9 +164,10 @@ class Outreach(ToolApi):
         inputs: Sequence[str] = (),
         signals: Sequence[Send[Any]] = (),
         tasks: Sequence[Start[Any]] = (),
+        edits: Sequence[Edit[Any]] = (),
     ) -> bool:
         """Change the own conversation, all of it or nothing."""
-        return await asyncio.wrap_future(self._commit(self._committer.compose(key, notes, inputs, signals, tasks)))
+        return await asyncio.wrap_future(self._commit(key, notes, inputs, signals, tasks, edits))
 
     def commit_sync(
         self,
@@ -175,9 +177,14 @@ class Outreach(ToolApi):
         inputs: Sequence[str] = (),
         signals: Sequence[Send[Any]] = (),
         tasks: Sequence[Start[Any]] = (),
+        edits: Sequence[Edit[Any]] = (),
     ) -> bool:
         """`commit` for a sync tool: blocks its thread."""
-        return self._commit(self._committer.compose(key, notes, inputs, signals, tasks)).result()
+        return self._commit(key, notes, inputs, signals, tasks, edits).result()
+
+    def document(self, document: Document[T]) -> TaskDocument[T]:
+        """A document of the own conversation, or of its session."""
+        return TaskDocument(self._committer.reader, self.conversation_id, document, self._at_home)
 
     def _send(
         self, task_id: str, token: Signal[T], key: str, value: T, delivery_id: str | None
@@ -212,5 +219,14 @@ class Outreach(ToolApi):
 
         return self._at_home(lambda: asyncio.create_task(submitting()))
 
-    def _commit(self, commit: CommitInput) -> Future[bool]:
-        return self._at_home(lambda: asyncio.create_task(self._committer.commit(commit)))
+    def _commit(
+        self,
+        key: str,
+        notes: Sequence[str],
+        inputs: Sequence[str],
+        signals: Sequence[Send[Any]],
+        tasks: Sequence[Start[Any]],
+        edits: Sequence[Edit[Any]],
+    ) -> Future[bool]:
+        commit = self._committer.compose(key, notes, inputs, signals, tasks)
+        return self._at_home(lambda: asyncio.create_task(self._committer.commit(commit, edits)))

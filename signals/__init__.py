@@ -3,7 +3,8 @@
 from signals.box import Answer, Box, BoxFull, Delivery, KeyState, Receipt, Stored
 from signals.data import NotJson
 from signals.parking import Ask, InvalidPark, Park, Policy, Sleep, Wait, Wake, commit, park, park_on, wake
-from signals.tokens import Migrate, Signal, SignalKey, Unreadable, judge, key_problem, value_problem
+from signals.schema import Migrate, Unreadable
+from signals.tokens import Signal, SignalKey, judge, key_problem, value_problem
 
 __all__ = [
     "Answer",

@@ -15,7 +15,8 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from signals.data import clean, json_size
-from signals.tokens import MAX_REASON, SignalKey, key_problem, value_problem
+from signals.schema import MAX_REASON
+from signals.tokens import SignalKey, key_problem, value_problem
 
 QUOTA_BYTES = 512 * 1024
 """Values, memos, marks and receipts of a task (spec §1.5)."""

@@ -1,11 +1,25 @@
 """Durable agents on Temporal that wait for the world: what an application imports."""
 
 from signals import Ask, Signal, SignalKey, Sleep, Unreadable, Wait, Wake
-from tarry.api import ChildTask, Expired, NestedCall, NestedResult, Received, Send, StaleRun, Start, TaskFull, ToolApi
+from tarry.api import (
+    ChildTask,
+    Expired,
+    NestedCall,
+    NestedResult,
+    Received,
+    Send,
+    StaleRun,
+    Start,
+    TaskDocument,
+    TaskFull,
+    ToolApi,
+)
 from tarry.app import App, Extension, Registry
 from tarry.client import (
     Conversation,
     ConversationBusy,
+    ConversationDocument,
+    DocumentConflict,
     DurableTaskHandle,
     Harness,
     InboxFull,
@@ -16,6 +30,7 @@ from tarry.client import (
     Question,
     RequestConflict,
     ServerUnavailable,
+    StoredDocument,
     Submission,
     SubmissionRefused,
     TarryError,
@@ -25,6 +40,7 @@ from tarry.client import (
 )
 from tarry.core.settled import SUBMISSION_SETTLED, Settled
 from tarry.core.waiting import SignalResult
+from tarry.documents import Document, Edit, Found
 from tarry.hooks import Block, CallResult, Continue, HookApi, HookCall, Hooks, HookTask, Replace, Turn
 from tarry.tasks import DurableTask, Go, Outcome
 from tarry.tools import RetryTool, Tool, ToolResult, tool
@@ -41,10 +57,15 @@ __all__ = [
     "Continue",
     "Conversation",
     "ConversationBusy",
+    "ConversationDocument",
+    "Document",
+    "DocumentConflict",
     "DurableTask",
     "DurableTaskHandle",
+    "Edit",
     "Expired",
     "Extension",
+    "Found",
     "Go",
     "Harness",
     "HookApi",
@@ -76,9 +97,11 @@ __all__ = [
     "Sleep",
     "StaleRun",
     "Start",
+    "StoredDocument",
     "Submission",
     "SubmissionRefused",
     "TarryError",
+    "TaskDocument",
     "TaskFull",
     "Tool",
     "ToolApi",

@@ -12,6 +12,7 @@ from tarry.core.protocol import digest
 from tarry.core.resolve import HookKind
 from tarry.core.settled import SUBMISSION_SETTLED
 from tarry.core.text import canonical_json
+from tarry.documents import Document
 from tarry.hooks import Hooks
 from tarry.models import Model
 from tarry.tasks import DurableTask
@@ -22,7 +23,7 @@ from tarry.wraps import Wrap
 
 @dataclass(frozen=True)
 class Extension:
-    """A named bundle of tools, durable tasks, the signals that they wait for, hooks and wrappers, installed as one.
+    """A named bundle of tools, durable tasks, their signals and documents, hooks and wrappers, installed as one.
 
     Change `version` with the hooks: calls that wait before their intent are then asked anew (spec §5.3).
     """
@@ -34,6 +35,7 @@ class Extension:
     hooks: Hooks | None = None
     version: str = ""
     wraps: Sequence[Wrap] = ()
+    documents: Sequence[Document[Any]] = ()
 
 
 class Registry:
@@ -52,15 +54,21 @@ class Registry:
         """Add `extension`, or replace the one of its name.
 
         Raises:
-            ValueError: two of its tools, signals or tasks share a name, a tool's name is one a provider refuses, or a
-                task has no phase.
+            ValueError: two of its tools, signals, tasks or documents share a name, a tool's name is one a provider
+                refuses, a task has no phase, or a document no initial value.
         """
-        for kind, declared in (("signals", extension.signals), ("tasks", extension.tasks)):
+        for kind, declared in (
+            ("signals", extension.signals),
+            ("tasks", extension.tasks),
+            ("documents", extension.documents),
+        ):
             known = [one.name for one in declared]
             if (twice := next((name for name in known if known.count(name) > 1), None)) is not None:
                 raise ValueError(f"extension {extension.name}: two {kind} are named {twice}")
         for task in extension.tasks:
             _ = task.initial
+        for document in extension.documents:
+            _ = document.initial
         names = [tool.name for tool in extension.tools]
         for name in names:
             if names.count(name) > 1:
@@ -92,6 +100,11 @@ class Registry:
     def tasks(self) -> dict[str, DurableTask[Any, Any]]:
         """The durable tasks by name."""
         return {task.name: task for extension in self._extensions.values() for task in extension.tasks}
+
+    @property
+    def documents(self) -> dict[str, Document[Any]]:
+        """The documents by name."""
+        return {one.name: one for extension in self._extensions.values() for one in extension.documents}
 
     @property
     def hooks(self) -> tuple[tuple[str, Hooks], ...]:

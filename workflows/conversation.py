@@ -17,6 +17,7 @@ from temporalio.exceptions import ApplicationError, FailureError
 from tarry import attributes
 from tarry.core.commits import COMMIT, CommitInput, Committed
 from tarry.core.conversation import ConversationInput, ConversationState, OpenRun
+from tarry.core.documents import DOCUMENTS, DocumentsQuery, DocumentsView, Outdated
 from tarry.core.inbox import Busy, Conflict, Full, Record, TooLarge, view
 from tarry.core.mail import TAKE, TakeInput
 from tarry.core.protocol import (
@@ -24,6 +25,7 @@ from tarry.core.protocol import (
     BUSY,
     CONFLICT,
     CONVERSATION,
+    DOCUMENT_CONFLICT,
     DUPLICATE,
     ENTRIES,
     INBOX_FULL,
@@ -45,7 +47,13 @@ from workflows.mailing import hand_over, tell_mail
 from workflows.runs import run_generation
 from workflows.supervise import StopSwitch, supervise
 
-_REFUSALS: dict[type[Exception], str] = {Conflict: CONFLICT, Busy: BUSY, Full: INBOX_FULL, TooLarge: INVALID}
+_REFUSALS: dict[type[Exception], str] = {
+    Conflict: CONFLICT,
+    Busy: BUSY,
+    Full: INBOX_FULL,
+    TooLarge: INVALID,
+    Outdated: DOCUMENT_CONFLICT,
+}
 
 MAX_ID = 900
 """Bytes of a conversation's id that leave room for the ids of what it starts."""
@@ -226,7 +234,7 @@ class Conversation:
             if self._state.commits.is_known(input):
                 raise ApplicationError("known key", Committed(key=input.key, is_repeat=True), type=DUPLICATE)
             self._state.check_commit(input)
-        except (Conflict, Full, TooLarge) as error:
+        except (Conflict, Full, TooLarge, Outdated) as error:
             raise ApplicationError(str(error), type=_REFUSALS[type(error)]) from error
 
     @workflow.update(name=ABORT)
@@ -277,6 +285,11 @@ class Conversation:
     def view(self) -> ConversationView:
         """The conversation as it stands."""
         return self._state.view(workflow.info().workflow_id)
+
+    @workflow.query(name=DOCUMENTS)
+    def documents(self, query: DocumentsQuery) -> DocumentsView:
+        """Documents as they are stored, and what a writer needs to know for an edit (spec §7.7)."""
+        return self._state.documents_view(query)
 
     @workflow.query(name=SUBMISSION)
     def submission(self, request_id: str) -> SubmissionLookup:

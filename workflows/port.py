@@ -18,7 +18,7 @@ from temporalio.exceptions import ActivityError, ApplicationError
 
 from signals.box import Answer, Box, Delivery, Receipt
 from signals.data import clean, json_size
-from signals.tokens import MAX_NAME
+from signals.schema import MAX_NAME
 from tarry import serving
 from tarry.core.task_state import State
 from tarry.core.waiting import (

@@ -6,6 +6,7 @@ from typing import Protocol
 
 from tarry.api.children import ChildrenApi, ChildTask, NestedCall, NestedResult
 from tarry.api.conversing import ConversingApi, Send, Start
+from tarry.api.documents import DocumentsApi, TaskDocument
 from tarry.api.running import RunningApi, StaleRun, TaskFull
 from tarry.api.signalling import Expired, Received, SignallingApi
 
@@ -18,12 +19,13 @@ __all__ = [
     "Send",
     "StaleRun",
     "Start",
+    "TaskDocument",
     "TaskFull",
     "ToolApi",
 ]
 
 
-class ToolApi(RunningApi, SignallingApi, ChildrenApi, ConversingApi, Protocol):
+class ToolApi(RunningApi, SignallingApi, ChildrenApi, ConversingApi, DocumentsApi, Protocol):
     """What a running tool may use. Declare a parameter named `api` to receive it.
 
     Safe to use from the tool's own thread or event loop; the coroutines are for async tools, the

@@ -8,6 +8,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from signals.tokens import Signal
 from tarry.core.protocol import SubmissionView, WhenBusy
+from tarry.documents import Edit
 from tarry.tasks import DurableTask
 
 T = TypeVar("T")
@@ -101,16 +102,22 @@ class ConversingApi(Protocol):
         inputs: Sequence[str] = (),
         signals: Sequence[Send[Any]] = (),
         tasks: Sequence[Start[Any]] = (),
+        edits: Sequence[Edit[Any]] = (),
     ) -> bool:
         """Change this task's conversation, all of it or nothing, durably when it returns (spec §7.3).
 
         Notes are for people, and are placed at the next turn boundary; inputs are queued; signals and tasks leave for
-        where they go, and what became of a signal is its receipt there. False when `key` was committed by this task
-        before: then nothing happens a second time.
+        where they go, and what became of a signal is its receipt there. Edits are of documents, several of one document
+        one after the other; when somebody else has edited one meanwhile, they are made again of what it is then, ten
+        times at most. False when `key` was committed by this task before: then nothing happens a second time, and no
+        edit is made.
+
+        Documents of the session live in its root conversation: from another one they are committed by themselves.
 
         Raises:
             RequestConflict: the key was used for other content.
-            InboxFull: too much waits in the conversation.
+            DocumentConflict: a document has no longer the revision that a `put` names, or changed ten times.
+            InboxFull: too much waits in the conversation, or its documents are too large together.
             ValueError: it has over 512 KiB, a part does not fit, or this task belongs to no conversation.
             NoSuchConversation, ServerUnavailable: nobody took it.
             StaleRun: this run was given up.
@@ -125,6 +132,7 @@ class ConversingApi(Protocol):
         inputs: Sequence[str] = (),
         signals: Sequence[Send[Any]] = (),
         tasks: Sequence[Start[Any]] = (),
+        edits: Sequence[Edit[Any]] = (),
     ) -> bool:
         """`commit` for a sync tool."""
         ...

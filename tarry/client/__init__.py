@@ -1,9 +1,12 @@
 """The client: what a program that talks to agents uses. All async, usable from a plain script."""
 
 from tarry.client.conversation import Conversation
+from tarry.client.conversation_documents import ConversationDocument
+from tarry.client.documents import StoredDocument
 from tarry.client.durable_tasks import DurableTaskHandle
 from tarry.client.errors import (
     ConversationBusy,
+    DocumentConflict,
     InboxFull,
     InputTooLarge,
     NoSuchConversation,
@@ -23,6 +26,8 @@ from tarry.client.work import WorkItem
 __all__ = [
     "Conversation",
     "ConversationBusy",
+    "ConversationDocument",
+    "DocumentConflict",
     "DurableTaskHandle",
     "Harness",
     "InboxFull",
@@ -33,6 +38,7 @@ __all__ = [
     "Question",
     "RequestConflict",
     "ServerUnavailable",
+    "StoredDocument",
     "Submission",
     "SubmissionRefused",
     "TarryError",

@@ -6,8 +6,9 @@ import contextlib
 import json
 import secrets
 import uuid
+from collections.abc import Sequence
 from datetime import timedelta
-from typing import Any
+from typing import Any, TypeVar
 
 from temporalio.client import (
     Client,
@@ -24,6 +25,10 @@ from temporalio.exceptions import ApplicationError
 from temporalio.service import RPCError, RPCStatusCode
 
 from tarry import attributes
+from tarry.api.conversing import Send, Start
+from tarry.client.commits import Sender, commit_with
+from tarry.client.conversation_documents import ConversationDocument
+from tarry.client.documents import DocumentReader, StoredDocument, inline
 from tarry.client.errors import InputTooLarge, NoSuchConversation, reaching_server, translate
 from tarry.client.submission import Submission
 from tarry.connect import sending_inline
@@ -46,8 +51,11 @@ from tarry.core.protocol import (
 from tarry.core.text import clean_text
 from tarry.core.transcript import Entry, Position
 from tarry.core.writes import Write, WriteKind
+from tarry.documents import Document, Edit
 from tarry.entries import EntryReader
 from tarry.settings import Settings
+
+T = TypeVar("T")
 
 UPDATE_TIMEOUT = timedelta(seconds=1.5)
 """How long an answer is waited for before the input is left with the server alone (spec §7.1)."""
@@ -213,6 +221,40 @@ class Conversation:
 
     def _attributes(self) -> TypedSearchAttributes:
         return TypedSearchAttributes([SearchAttributePair(attributes.CONVERSATION, self.id)])
+
+    def document(self, document: Document[T]) -> ConversationDocument[T]:
+        """A document of this conversation, or of its session (spec §7.7)."""
+        return ConversationDocument(DocumentReader(self._client), self.id, document)
+
+    async def documents(self, *, as_of: int | None = None) -> list[StoredDocument]:
+        """The documents as they are stored, those of the session among them, by id. Needs a worker, but no declaration.
+
+        With `as_of`, the number of an entry, those that can be rewound, as they were at the end of its commit.
+
+        Raises:
+            NoSuchConversation: nothing with that id.
+            ServerUnavailable: no server answers, or no worker.
+        """
+        return await DocumentReader(self._client).all(self.id, as_of)
+
+    async def commit(
+        self,
+        *,
+        key: str | None = None,
+        notes: Sequence[str] = (),
+        inputs: Sequence[str] = (),
+        signals: Sequence[Send[Any]] = (),
+        tasks: Sequence[Start[Any]] = (),
+        edits: Sequence[Edit[Any]] = (),
+    ) -> bool:
+        """Change the conversation, all of it or nothing, durably when it returns; as `ToolApi.commit`, also in errors.
+
+        Needs a worker. The `key` names the commit among those of programs; without one it is a new one each time.
+        """
+        nonce = (await self.view()).nonce if tasks else ""
+        sender = Sender(self._settings, self.id, "client", f"{self.id}~{nonce}")
+        commit = sender.compose(key or uuid.uuid4().hex, notes, inputs, signals, tasks)
+        return await commit_with(DocumentReader(self._client), self.id, commit, edits, inline)
 
     def submission(self, request_id: str) -> Submission:
         """A handle on an earlier submission."""

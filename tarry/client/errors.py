@@ -3,6 +3,7 @@
 TarryError
 ├── NoSuchConversation   nothing with that id
 ├── RequestConflict      the request id was used for other content
+├── DocumentConflict     a document is no longer what an edit was made of
 ├── ConversationBusy     asked to be refused when busy, and it is
 ├── InboxFull            wait until some inputs are answered
 ├── InputTooLarge        no inbox takes it: put it into a file and name that
@@ -20,7 +21,7 @@ from collections.abc import AsyncIterator
 from temporalio.exceptions import ApplicationError
 from temporalio.service import RPCError, RPCStatusCode
 
-from tarry.core.protocol import BUSY, CONFLICT, INBOX_FULL, NOT_HELD
+from tarry.core.protocol import BUSY, CONFLICT, DOCUMENT_CONFLICT, INBOX_FULL, NOT_HELD
 
 
 class TarryError(Exception):
@@ -37,6 +38,10 @@ class NoSuchTask(TarryError):
 
 class RequestConflict(TarryError):
     """The request id names another input; nothing was submitted."""
+
+
+class DocumentConflict(TarryError):
+    """A document has another revision than the one that was read; nothing was committed."""
 
 
 class ConversationBusy(TarryError):
@@ -66,6 +71,7 @@ class ServerUnavailable(TarryError):
 _BY_TYPE: dict[str, type[TarryError]] = {
     BUSY: ConversationBusy,
     CONFLICT: RequestConflict,
+    DOCUMENT_CONFLICT: DocumentConflict,
     INBOX_FULL: InboxFull,
     NOT_HELD: NotHeld,
 }

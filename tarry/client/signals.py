@@ -25,7 +25,8 @@ from temporalio.service import RPCError, RPCStatusCode
 
 from signals.box import MAX_DELIVERY_ID, Delivery, Receipt
 from signals.data import clean
-from signals.tokens import MAX_REASON, RESERVED, Signal, SignalKey, Unreadable, value_problem
+from signals.schema import MAX_REASON, RESERVED, Unreadable
+from signals.tokens import Signal, SignalKey, value_problem
 from tarry.client.errors import NoSuchTask, reaching_server
 from tarry.client.tasks import RPC_TIMEOUT, describe_task, receipts_of
 from tarry.connect import sending_inline

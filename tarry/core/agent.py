@@ -1,4 +1,4 @@
-"""What a conversation has chosen: model, thinking, extensions, tools, instructions, folder (spec §7.6).
+"""What a conversation has chosen: model, thinking, extensions, tools, instructions, folder (spec §7.7).
 
 Pure. Only names are stored. What they stand for is looked up when it is used, so a name that nothing answers to today
 is skipped and counts again once it is installed; no secret is ever part of a choice.

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import BaseModel, Field
 
 from signals.box import Delivery
+from tarry.core.documents import DocumentEdit
 from tarry.core.inbox import Conflict, Full, TooLarge
 from tarry.core.messages import Frozen
 from tarry.core.protocol import SubmitInput, digest
@@ -58,6 +59,7 @@ class CommitInput(Frozen):
     notes: tuple[str, ...] = ()
     inputs: tuple[SubmitInput, ...] = ()
     sends: tuple[Sent, ...] = ()
+    documents: tuple[DocumentEdit, ...] = ()
 
 
 class Committed(Frozen):
@@ -94,10 +96,11 @@ class Commits(BaseModel):
         Raises:
             Conflict: it was, with other content.
         """
-        known = self.keys.get(digest(commit.key))
-        if known is not None and known != _content(commit):
-            raise Conflict(f"commit key {commit.key!r} was used for other content")
-        return known is not None
+        return is_repeat(commit, self.known(commit.key))
+
+    def known(self, key: str) -> str:
+        """What stands for the content that was committed under a key; empty: nothing was."""
+        return self.keys.get(digest(key), "")
 
     def check(self, commit: CommitInput) -> None:
         """Whether a new commit can be taken.
@@ -106,7 +109,7 @@ class Commits(BaseModel):
             TooLarge: it has over 512 KiB.
             Full: too much waits already.
         """
-        size = len(canonical_json(commit.model_dump(mode="json")).encode())
+        size = len(canonical_json(_plain(commit)).encode())
         if size > MAX_COMMIT_BYTES:
             raise TooLarge(f"a commit of {size} bytes; {MAX_COMMIT_BYTES} are allowed")
         if self.waiting_bytes + size > MAX_WAITING_BYTES:
@@ -114,7 +117,7 @@ class Commits(BaseModel):
 
     def take(self, commit: CommitInput, now: datetime, *, keeps_notes: bool) -> None:
         """Keep what a checked commit asks for; its inputs, and else its notes, are the inbox's."""
-        self.keys[digest(commit.key)] = _content(commit)
+        self.keys[digest(commit.key)] = content_of(commit)
         while len(self.keys) > MAX_KEYS:
             del self.keys[next(iter(self.keys))]
         if keeps_notes:
@@ -152,5 +155,26 @@ def submissions(commit: CommitInput, *, with_notes: bool) -> Iterator[SubmitInpu
         yield submit if submit.request_id else submit.model_copy(update={"request_id": f"{scope}-{number}"})
 
 
-def _content(commit: CommitInput) -> str:
-    return digest(canonical_json(commit.model_dump(mode="json", exclude={"key"})))
+def is_repeat(commit: CommitInput, known: str) -> bool:
+    """Whether a commit was taken before, by what stands for the content that its key was used for.
+
+    Raises:
+        Conflict: that was other content.
+    """
+    if known not in ("", content_of(commit)):
+        raise Conflict(f"commit key {commit.key!r} was used for other content")
+    return known != ""
+
+
+def content_of(commit: CommitInput) -> str:
+    """What stands for the content of a commit. What edits make of documents is none of it: a repeat makes nothing."""
+    plain = _plain(commit)
+    del plain["key"]
+    if commit.documents:
+        plain["documents"] = [[edit.id, edit.content] for edit in commit.documents]
+    return digest(canonical_json(plain))
+
+
+def _plain(commit: CommitInput) -> dict[str, Any]:
+    """As JSON data; without documents as it was before there were any, since keys outlive deploys."""
+    return commit.model_dump(mode="json", exclude=None if commit.documents else {"documents"})

@@ -12,6 +12,7 @@ from pydantic import BaseModel, Field
 from signals.box import Delivery
 from tarry.core.boundaries import is_reset, selected
 from tarry.core.commits import CommitInput, Commits, Committed, SendSignal, submissions
+from tarry.core.documents import Documents, DocumentsQuery, DocumentsView
 from tarry.core.inbox import Conflict, Inbox, Queued, Record
 from tarry.core.mail import Boundary, TakeInput, Taken
 from tarry.core.messages import AssistantMessage, Frozen, Usage
@@ -57,6 +58,7 @@ class ConversationState(BaseModel):
     turnover_events: int = RunSettings().turnover_events
     refusals: list[Refusal] = Field(default_factory=list)
     commits: Commits = Field(default_factory=Commits)
+    documents: Documents = Documents()
     extensions: tuple[str, ...] | None = Field(default=None, description="selected last; None: all that are installed")
     by_boundary: bool = Field(default=False, description="False: one input a run; notes of commits wait for its end")
 
@@ -119,11 +121,13 @@ class ConversationState(BaseModel):
 
         Raises:
             Conflict: the key was used for other content.
+            Outdated: a document has another revision than the one that an edit was made of.
             TooLarge, Full: it cannot be taken; nothing was.
         """
         if self.commits.is_known(commit):
             return Committed(key=commit.key, is_repeat=True)
         inputs = self.check_commit(commit)
+        self.documents = self._edited(commit)
         self.commits.take(commit, now, keeps_notes=not self.by_boundary)
         for submit in inputs:
             self.inbox.admit(submit, now)
@@ -133,6 +137,7 @@ class ConversationState(BaseModel):
     def check_commit(self, commit: CommitInput) -> list[SubmitInput]:
         """What a new commit submits, each under an id that is not known here; raises as `commit`."""
         self.commits.check(commit)
+        self._edited(commit)
         new: dict[str, SubmitInput] = {}
         for submit in submissions(commit, with_notes=self.by_boundary):
             earlier = new.setdefault(submit.request_id, submit)
@@ -142,6 +147,9 @@ class ConversationState(BaseModel):
                 del new[submit.request_id]
         self.inbox.check_room(len(new))
         return list(new.values())
+
+    def _edited(self, commit: CommitInput) -> Documents:
+        return self.documents.edited(commit.documents, self.transcript.end.index, is_open=self.open is not None)
 
     def rename_open(self, generation_id: str) -> OpenRun:
         """The open run goes on under another id, since another timeline used its own (spec §1.7)."""
@@ -264,6 +272,15 @@ class ConversationState(BaseModel):
         refusal = Refusal(request_id=request_id[:REFUSAL_LIMIT], reason=why[:REFUSAL_LIMIT])
         self.refusals = [*self.refusals, refusal][-REFUSALS:]
 
+    def documents_view(self, query: DocumentsQuery) -> DocumentsView:
+        """Documents as they are stored, and what a writer needs to know."""
+        return DocumentsView(
+            documents=self.documents.of(query.ids),
+            carried=self.documents.carried(),
+            open_generation=self.open.generation_id if self.open else None,
+            known=self.commits.known(query.key) if query.key else "",
+        )
+
     def view(self, conversation_id: str) -> ConversationView:
         """The conversation as a query answers it."""
         return ConversationView(
@@ -276,6 +293,7 @@ class ConversationState(BaseModel):
             runs=self.runs,
             usage=self.usage,
             refusals=tuple(self.refusals),
+            documents=self.documents.revision,
         )
 
 

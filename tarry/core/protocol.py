@@ -45,6 +45,7 @@ DUPLICATE = "tarry.duplicate"
 STALE = "tarry.stale"
 TASK_FULL = "tarry.task-full"
 NOT_HELD = "tarry.not-held"
+DOCUMENT_CONFLICT = "tarry.document-conflict"
 WORKER_SHUTDOWN = "WorkerShutdown"
 GIVEN_BACK = "tarry.given-back"
 RETRY_TOOL = "tarry.retry-tool"
@@ -186,6 +187,7 @@ class ConversationView(Frozen):
     refusals: tuple[Refusal, ...] = Field(
         default=(), description="the newest inputs by Temporal signal that were refused, and why"
     )
+    documents: int = Field(default=0, description="counts the commits that changed any document")
 
 
 class GenerationView(Frozen):

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from pydantic import BaseModel, Field, field_validator, model_validator
 
 from signals import Signal, SignalKey, Unreadable, judge, key_problem, value_problem
-from signals.tokens import MAX_KEY_BYTES, MAX_REASON, MAX_VALUE_BYTES
+from signals.schema import MAX_REASON
+from signals.tokens import MAX_KEY_BYTES, MAX_VALUE_BYTES
 
 
 class CiResult(BaseModel):

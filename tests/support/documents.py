@@ -1,0 +1,54 @@
+"""A plan document that tests edit, and an application whose one tool does what a test says."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+from pydantic import BaseModel
+
+from tarry import App, Document, DurableTask, Extension, ToolApi
+from tarry.testing import ScriptedModel, call, say
+from tarry.tools import tool
+
+
+class Plan(BaseModel):
+    steps: list[str] = []
+
+
+PLAN = Document("app.plan", 1, Plan, history="rewindable")
+NOTES = Document("app.notes", 1, Plan)
+SHARED = Document("app.shared", 1, Plan, scope="session")
+
+
+def adding(step: str) -> Callable[[Plan], None]:
+    """An edit that adds a step."""
+
+    def change(plan: Plan) -> None:
+        plan.steps.append(step)
+
+    return change
+
+
+def counting() -> DurableTask[str, str]:
+    """A task that is over at once."""
+    task: DurableTask[str, str] = DurableTask("app.echo", str, str)
+
+    @task.phase
+    def begin(text: str) -> str:
+        return text
+
+    return task
+
+
+def app_doing(
+    work: Callable[[ToolApi], Awaitable[str | None]], *documents: Document[Plan], replay: bool = False
+) -> App:
+    """Each input is answered by one call of the tool `work`, and then in text."""
+
+    @tool(name="work", replay="safe" if replay else "unsafe")
+    async def working(api: ToolApi) -> str:
+        return await work(api) or "worked"
+
+    model = ScriptedModel.for_each_input([call("work"), say("done")])
+    extension = Extension("test", [working], tasks=[counting()], documents=documents or (PLAN, NOTES, SHARED))
+    return App(model=model, extensions=[extension])
