@@ -47,7 +47,7 @@ class RunHookActivities:
             if (hook := _hook(hooks, input.moment)) is None:
                 continue
             try:
-                answer = await _called(partial(hook, told), ends)
+                answer = await called(partial(hook, told), ends)
                 if isinstance(answer, Continue):
                     go_on = go_on or input_text(answer.input)
                 else:
@@ -65,7 +65,8 @@ def _hook(hooks: Hooks, moment: Moment) -> Callable[[Turn], Any] | None:
     return hooks.after_tools if moment == "after_tools" else hooks.on_yield
 
 
-async def _called(code: Callable[[], Any], ends: float) -> Any:
+async def called(code: Callable[[], Any], ends: float) -> Any:
+    """What a hook answers, if it does before the clock shows `ends`; whatever goes wrong is raised."""
     stop = threading.Event()
     thread = ToolThread(code, stop, "tarry-hook")
     ended = await thread.wait(max(ends - time.monotonic(), 0))

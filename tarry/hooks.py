@@ -14,6 +14,7 @@ from typing import Any, Literal, Protocol, TypeVar
 from signals.parking import Sleep
 from signals.tokens import Signal
 from tarry.api import Expired, Received, ToolApi
+from tarry.core.compaction_view import CompactionReason
 from tarry.core.run_hooks import RoundResult
 from tarry.tasks import DurableTask
 from tarry.tools import ToolResult
@@ -151,6 +152,39 @@ Yielding = Continue | Sequence[HookTask] | None
 OnYield = Callable[[Turn], Awaitable[Yielding] | Yielding]
 
 
+@dataclass(frozen=True)
+class Compacting:
+    """A context before it is compacted: `text` is what a summary will stand for, as its model would read it.
+
+    `before` is an estimate of the context's tokens, `kept` of those that stay as they are.
+    """
+
+    conversation_id: str
+    reason: CompactionReason
+    instructions: str
+    text: str
+    before: int
+    kept: int
+
+
+@dataclass(frozen=True)
+class Decline:
+    """The context stays as it is."""
+
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class OwnSummary:
+    """A summary made without the model."""
+
+    text: str
+
+
+CompactGate = Decline | OwnSummary | None
+BeforeCompact = Callable[[Compacting], Awaitable[CompactGate] | CompactGate]
+
+
 TaskHook = Callable[[Any, ToolApi], Any]
 
 
@@ -169,6 +203,8 @@ class Hooks:
             completes with `{"terminate": True}` ends the run, with the response that made the calls as its answer.
         on_yield: told of an answer before it stands. A `Continue`, or the first of its tasks that completes with
             `{"continue": text}`, sends the agent back to work.
+        before_compact: asked before a summary is made: a `Decline` leaves the context as it is, an `OwnSummary` takes
+            the model's place; the first of either counts. May be asked again when its worker is lost.
         of_tasks: for durable tasks that ask: by the task's name and the hook's, such as `("app.send", "before_send")`.
             Each is given what the task tells and its `api`; what it answers is for the task to judge.
         io: the hooks do IO: they have 55 seconds together, not 4.
@@ -178,5 +214,6 @@ class Hooks:
     after_tool: AfterTool | None = None
     after_tools: AfterTools | None = None
     on_yield: OnYield | None = None
+    before_compact: BeforeCompact | None = None
     of_tasks: Mapping[tuple[str, str], TaskHook] = field(default_factory=dict)
     io: bool = False

@@ -41,6 +41,10 @@ def _of_run(name: str) -> Any:
     return of_kind(schema["default"], schema["minimum"], schema["maximum"])
 
 
+def _switch(default: bool) -> Any:
+    return Field(default, description="true or false")
+
+
 def _text(default: str | None, pattern: str, allowed: str) -> Any:
     return Field(default, pattern=pattern, description=allowed)
 
@@ -91,6 +95,18 @@ class Settings(BaseSettings):
 
     provider_retries: int = _of_run("provider_retries")
     """Retries of one model request after provider errors (spec §6.3)."""
+
+    compaction: bool = _switch(RunSettings().compaction)
+    """Whether a context that grows too large is compacted by itself (spec §11.2)."""
+
+    reserve_tokens: int = _of_run("reserve_tokens")
+    """Tokens of a model's window that a request leaves free (spec §11.2)."""
+
+    keep_recent_tokens: int = _of_run("keep_recent_tokens")
+    """Tokens that a compaction keeps as they are (spec §11.2)."""
+
+    background_tokens: int = _of_run("background_tokens")
+    """Tokens before the limit, where compaction begins beside the run; 0: it does not (spec §11.2)."""
 
     entry_cache_bytes: int = _count(64 * 1024 * 1024, 0, 16 * 1024**3)
     """Transcript entries a worker keeps in memory (spec §6.1)."""

@@ -23,6 +23,7 @@ from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxR
 from tenacity import AsyncRetrying, before_sleep_log, wait_exponential
 
 from activities.adopt import AdoptActivities
+from activities.compaction import CompactionActivities
 from activities.expectation import ExpectationActivities
 from activities.gates import GateActivities
 from activities.keeping import KeepingActivities
@@ -86,6 +87,7 @@ def build_worker(client: Client, app: App, settings: Settings) -> Worker:
         workflows=WORKFLOWS,
         activities=[
             models.request,
+            CompactionActivities(app, reader).compact,
             tools.run,
             tools.reconcile,
             tools.clean_up,

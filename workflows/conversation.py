@@ -16,6 +16,8 @@ from temporalio.exceptions import ApplicationError, FailureError
 
 from tarry import attributes
 from tarry.core.commits import COMMIT, CommitInput, Committed
+from tarry.core.compacting import COMPACT, CompactInput
+from tarry.core.compaction_view import CompactionView
 from tarry.core.conversation import ConversationInput, ConversationState, OpenRun
 from tarry.core.documents import DOCUMENTS, DocumentsQuery, DocumentsView, Outdated
 from tarry.core.inbox import Busy, Conflict, Full, Record, TooLarge, view
@@ -41,6 +43,7 @@ from tarry.core.protocol import (
 )
 from tarry.core.transcript import NoSuchPosition, Slice
 from workflows import outbox, patches
+from workflows.compacting import Compactor
 from workflows.ends import read_signal
 from workflows.keeping import archive_settled, find_submission, seal
 from workflows.mailing import hand_over, tell_mail
@@ -78,6 +81,7 @@ class Conversation:
         self._arriving: list[str] = []
         self._must_turn_over = False
         self._notes_ends = input.notes_ends
+        self._compactor = Compactor(self._state)
 
     def _goes_by_boundary(self, input: ConversationInput) -> bool:
         is_known = input.by_boundary or (input.carry is not None and input.carry.by_boundary)
@@ -91,8 +95,9 @@ class Conversation:
             workflow.upsert_search_attributes([attributes.CONVERSATION.value_set(workflow.info().workflow_id)])
         self._sending = asyncio.ensure_future(outbox.serve(self._state.commits))
         self._mailing = asyncio.ensure_future(self._tell_mail())
+        self._compacting = asyncio.ensure_future(self._compactor.serve())
         await supervise(self._body(), self._abort_all)
-        while self._stop.is_set or self._state.commits.outbox:  # a Stop, or a commit, in the very task that turns over
+        while self._stop.is_set or self._must_stay:  # a Stop, or a commit, in the very task that turns over
             await supervise(self._body(), self._abort_all)
         workflow.continue_as_new(input.model_copy(update={"carry": self._state}))
 
@@ -132,7 +137,12 @@ class Conversation:
         info = workflow.info()
         events = info.get_current_history_length()
         is_long = events > self._state.turnover_events or info.is_continue_as_new_suggested()
-        return (self._must_turn_over or is_long) and not self._state.commits.outbox
+        return (self._must_turn_over or is_long) and not self._must_stay
+
+    @property
+    def _must_stay(self) -> bool:
+        """Whether something is under way that a new run could not await."""
+        return bool(self._state.commits.outbox) or self._compactor.is_busy
 
     def _abort_all(self) -> None:
         """Temporal's cancel means Stop; the conversation lives on in a fresh run (spec §7.4)."""
@@ -141,6 +151,7 @@ class Conversation:
 
     def _abort(self) -> str:
         self._stops += 1
+        self._compactor.stop()
         self._state.inbox.withdraw_queued()
         self._tell_settled()
         if self._state.open is None:
@@ -237,6 +248,21 @@ class Conversation:
         except (Conflict, Full, TooLarge, Outdated) as error:
             raise ApplicationError(str(error), type=_REFUSALS[type(error)]) from error
 
+    @workflow.update(name=COMPACT)
+    def compact(self, input: CompactInput) -> CompactionView:
+        """Compact the context beside whatever runs (spec §11.3)."""
+        return self._compactor.ask(input)
+
+    @compact.validator
+    def _check_compact(self, input: CompactInput) -> None:
+        known = self._state.compactions.views.get(input.request_id)
+        if known is not None:
+            raise ApplicationError("known request id", known, type=DUPLICATE)
+        try:
+            self._state.compactions.check_room()
+        except Full as error:
+            raise ApplicationError(str(error), type=_REFUSALS[Full]) from error
+
     @workflow.update(name=ABORT)
     def abort(self) -> str:
         """Stop the open run and withdraw what is queued; the id of the run to wait for, or nothing."""
@@ -249,14 +275,26 @@ class Conversation:
             self._abort()
         elif name == TAKE:
             await self._hand_over(args)
+        elif name == COMPACT:
+            self._compact_by_signal(args)
         elif name != SUBMIT:
-            self._state.refuse(f"{name[:100]}: no such signal; known are {SUBMIT} and {ABORT}")
+            self._state.refuse(f"{name[:100]}: no such signal; known are {SUBMIT}, {COMPACT} and {ABORT}")
         elif (input := self._readable(args)) is not None:
             try:
                 await self._admit(input)
             # Any of Temporal's own failures would end the conversation: also that of a look-up that was ended by hand.
             except FailureError as error:
                 self._state.refuse(f"{name}: {error.message}", input.request_id)
+
+    def _compact_by_signal(self, args: Sequence[RawValue]) -> None:
+        input = read_signal(args, CompactInput)
+        if input is None:
+            self._state.refuse(f"{COMPACT}: not readable")
+            return
+        try:
+            self._compactor.ask(input)
+        except Full as error:
+            self._state.refuse(f"{COMPACT}: {error}", input.request_id)
 
     def _readable(self, args: Sequence[RawValue]) -> SubmitInput | None:
         if len(args) != 1:

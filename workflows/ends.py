@@ -10,7 +10,8 @@ from temporalio import workflow
 from temporalio.common import RawValue
 from temporalio.exceptions import ActivityError, ApplicationError, TimeoutError, TimeoutType
 
-from tarry.core.protocol import GIVEN_BACK, WORKER_SHUTDOWN, Progress
+from tarry.core import run as machine
+from tarry.core.protocol import GIVEN_BACK, WORKER_SHUTDOWN, ModelFailure, Progress
 
 M = TypeVar("M", bound=BaseModel)
 T = TypeVar("T")
@@ -44,6 +45,20 @@ def published(error: ActivityError) -> str:
     except ValidationError:
         return ""
     return f"[{progress.offset} characters earlier]{progress.text}" if progress.offset else progress.text
+
+
+def of_model_call(error: ActivityError, *, stopped: bool) -> machine.Event:
+    """What it means for a run, or a compaction, that its request brought no answer at all."""
+    partial = published(error)
+    if stopped:
+        return machine.Aborted(partial)
+    if is_worker_lost(error):
+        return machine.WorkerLost(partial)
+    if is_given_back(error):
+        return machine.WorkerStopped(partial)
+    if is_too_long(error):
+        return machine.Failed(ModelFailure(error="retryable", text="it took too long", partial=partial))
+    return machine.Failed(ModelFailure(error="permanent", text=str(error.cause or error)))
 
 
 def cleanup_problem(error: ActivityError) -> str:

@@ -142,7 +142,7 @@ class Generation:
                 )
             )
         except ActivityError as error:
-            return self._ended(error)
+            return ends.of_model_call(error, stopped=self._stop.is_set)
         answer = ends.read(result, ModelAnswer)
         if answer is None:
             return machine.Failed(ModelFailure(error="retryable", text="the answer was not readable"))
@@ -150,18 +150,6 @@ class Generation:
         if isinstance(answer.root, ModelTurn):
             return machine.Responded(answer.root)
         return machine.Failed(answer.root)
-
-    def _ended(self, error: ActivityError) -> machine.Event:
-        partial = ends.published(error)
-        if self._stop.is_set:
-            return machine.Aborted(partial)
-        if ends.is_worker_lost(error):
-            return machine.WorkerLost(partial)
-        if ends.is_given_back(error):
-            return machine.WorkerStopped(partial)
-        if ends.is_too_long(error):
-            return machine.Failed(ModelFailure(error="retryable", text="it took too long", partial=partial))
-        return machine.Failed(ModelFailure(error="permanent", text=str(error.cause or error)))
 
     def _model_input(self) -> ModelRequestInput:
         return ModelRequestInput(

@@ -1,5 +1,6 @@
 """The client: what a program that talks to agents uses. All async, usable from a plain script."""
 
+from tarry.client.compactions import Compaction
 from tarry.client.conversation import Conversation
 from tarry.client.conversation_documents import ConversationDocument
 from tarry.client.documents import StoredDocument
@@ -24,6 +25,7 @@ from tarry.client.waking import WakeCheck, WakePlan
 from tarry.client.work import WorkItem
 
 __all__ = [
+    "Compaction",
     "Conversation",
     "ConversationBusy",
     "ConversationDocument",

@@ -27,11 +27,13 @@ from temporalio.service import RPCError, RPCStatusCode
 from tarry import attributes
 from tarry.api.conversing import Send, Start
 from tarry.client.commits import Sender, commit_with
+from tarry.client.compactions import Compaction, ask_for_compaction
 from tarry.client.conversation_documents import ConversationDocument
 from tarry.client.documents import DocumentReader, StoredDocument, inline
 from tarry.client.errors import InputTooLarge, NoSuchConversation, reaching_server, translate
 from tarry.client.submission import Submission
 from tarry.connect import sending_inline
+from tarry.core.compacting import MAX_INSTRUCTIONS, CompactInput
 from tarry.core.conversation import ConversationInput
 from tarry.core.inbox import TooLarge, content_size
 from tarry.core.protocol import (
@@ -300,6 +302,25 @@ class Conversation:
                 return []
             raise
         return await self._reader.read(generation_id, view.start, view.end)
+
+    @reaching_server()
+    async def compact(self, instructions: str = "", *, request_id: str | None = None) -> Compaction:
+        """Have a summary take the place of what the model was told long ago; also when no worker is up (spec §11.3).
+
+        It makes no conversation busy: runs go on, and the summary is placed between two turns. `instructions` say what
+        it is to attend to. The same `request_id` asks once, as long as it is remembered.
+
+        Raises:
+            NoSuchConversation: nothing with that id.
+            InboxFull: too many are asked for.
+            InputTooLarge: the instructions have over 16,384 characters.
+            ServerUnavailable: no server answers.
+        """
+        if len(instructions) > MAX_INSTRUCTIONS:
+            raise InputTooLarge(f"instructions of {len(instructions)} characters; {MAX_INSTRUCTIONS} are allowed")
+        settings = self._settings.run_settings().model_copy(update={"extensions": self._extensions})
+        input = CompactInput(request_id=request_id or "", instructions=clean_text(instructions), settings=settings)
+        return await ask_for_compaction(self._sender, self.id, input, self.view)
 
     @reaching_server()
     async def abort(self) -> None:

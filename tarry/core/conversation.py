@@ -12,6 +12,8 @@ from pydantic import BaseModel, Field
 from signals.box import Delivery
 from tarry.core.boundaries import is_reset, selected
 from tarry.core.commits import CommitInput, Commits, Committed, SendSignal, submissions
+from tarry.core.compacting import NoSummary, Summary
+from tarry.core.compactions import Compactions
 from tarry.core.documents import Documents, DocumentsQuery, DocumentsView
 from tarry.core.inbox import Conflict, Inbox, Queued, Record
 from tarry.core.mail import Boundary, TakeInput, Taken
@@ -61,6 +63,7 @@ class ConversationState(BaseModel):
     documents: Documents = Documents()
     extensions: tuple[str, ...] | None = Field(default=None, description="selected last; None: all that are installed")
     by_boundary: bool = Field(default=False, description="False: one input a run; notes of commits wait for its end")
+    compactions: Compactions = Field(default_factory=Compactions)
 
     @classmethod
     def born(cls, nonce: str) -> ConversationState:
@@ -82,7 +85,11 @@ class ConversationState(BaseModel):
     def _place_write(self, item: Queued, write: Write) -> None:
         entry = place_write(self.transcript, write, item.content, item.at, self.runs)
         self.inbox.take([item], self.runs)
-        self.inbox.settle_write(item.request_id, entry)
+        self._settle_write(item.request_id, entry)
+
+    def _settle_write(self, request_id: str, entry: int) -> None:
+        self.inbox.settle_write(request_id, entry)
+        self.compactions.placed(request_id, entry)
 
     def _open_run(self, inputs: list[Queued], now: datetime, conversation_id: str) -> None:
         """One run for all of them, under the settings of the first."""
@@ -115,6 +122,13 @@ class ConversationState(BaseModel):
     def _place_notes(self) -> None:
         for note in self.commits.taken_notes():
             self.transcript.append(note_draft(note.text, note.at, self.runs))
+
+    def end_compaction(self, answer: Summary | NoSummary, now: datetime, conversation_id: str) -> None:
+        """The compaction under way has brought this. What it writes is placed at the next boundary: now, when idle."""
+        self.usage = self.usage + answer.usage
+        for submit in self.compactions.ended(answer):
+            self.inbox.admit(submit, now)
+        self.open_next(now, conversation_id)
 
     def commit(self, commit: CommitInput, now: datetime, conversation_id: str) -> Committed:
         """Take a commit, all of it or nothing; under a known key nothing, and it is told so (spec §7.3).
@@ -199,7 +213,7 @@ class ConversationState(BaseModel):
                 if place is not None:
                     self.inbox.stands_at(item.request_id, place)
             elif not item.is_input and place is not None:
-                self.inbox.settle_write(item.request_id, place)
+                self._settle_write(item.request_id, place)
             else:
                 others.append(item)
         return steers, others
@@ -294,6 +308,7 @@ class ConversationState(BaseModel):
             usage=self.usage,
             refusals=tuple(self.refusals),
             documents=self.documents.revision,
+            compactions=tuple(self.compactions.views.values()),
         )
 
 

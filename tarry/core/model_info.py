@@ -40,12 +40,21 @@ class Prices(Frozen):
         return (sum(parts, Decimal(0)) / _MILLION).normalize() + 0
 
 
+class OwnThresholds(Frozen):
+    """Sizes, in tokens, by which conversations with a model are compacted; None: as the settings say."""
+
+    reserve_tokens: int | None = Field(default=None, ge=0, le=10_000_000)
+    keep_recent_tokens: int | None = Field(default=None, ge=0, le=10_000_000)
+    background_tokens: int | None = Field(default=None, ge=0, le=10_000_000)
+
+
 class ModelInfo(Frozen):
     """The facts of a model; whatever is not known is None."""
 
     context_window: int | None = Field(default=None, gt=0, description="tokens of a request and its response together")
     max_output: int | None = Field(default=None, gt=0, description="tokens of a response")
     prices: Prices | None = None
+    compaction: OwnThresholds | None = None
     thinking: tuple[ThinkingLevel, ...] | None = Field(
         default=None, description="the levels that it takes, `off` aside; (): none at all"
     )

@@ -12,8 +12,10 @@ from typing import Any, Literal
 from pydantic import Field, RootModel
 
 from signals.parking import Wake
+from tarry.core.compaction_view import CompactionView
 from tarry.core.messages import AssistantMessage, Frozen, Usage
 from tarry.core.text import canonical_json
+from tarry.core.thresholds import Thresholds
 from tarry.core.transcript import Entry, PageRef, Position, ToolFacts
 from tarry.core.writes import Write
 
@@ -95,6 +97,23 @@ class RunSettings(Frozen):
     follow_up_mode: QueueMode = Field(
         default="one-at-a-time", description="how many follow-ups one run answers; that of the oldest one counts"
     )
+    compaction: bool = Field(default=True, description="whether a context that grows too large is compacted by itself")
+    reserve_tokens: int = Field(
+        default=16_384, ge=0, le=10_000_000, description="of a model's window that a request leaves free"
+    )
+    keep_recent_tokens: int = Field(
+        default=20_000, ge=0, le=10_000_000, description="that a compaction keeps as they are"
+    )
+    background_tokens: int = Field(
+        default=32_768, ge=0, le=10_000_000, description="before the limit, where compaction begins beside the run"
+    )
+
+    @property
+    def sizes(self) -> Thresholds:
+        """The sizes that compaction goes by."""
+        return Thresholds(
+            reserve=self.reserve_tokens, keep_recent=self.keep_recent_tokens, background=self.background_tokens
+        )
 
 
 WhenBusy = Literal["steer", "follow_up", "reject"]
@@ -188,6 +207,9 @@ class ConversationView(Frozen):
         default=(), description="the newest inputs by Temporal signal that were refused, and why"
     )
     documents: int = Field(default=0, description="counts the commits that changed any document")
+    compactions: tuple[CompactionView, ...] = Field(
+        default=(), description="those that are not over, and the newest of those that are; oldest first"
+    )
 
 
 class GenerationView(Frozen):

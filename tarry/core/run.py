@@ -245,13 +245,13 @@ def _failed(state: RunState, failure: ModelFailure, settings: RunSettings) -> St
         return Step(Finish("unanswered", "aborted"), message=partial)
     if failure.error != "retryable" or state.failures >= settings.provider_retries:
         return Step(Finish("unanswered", "model_error", failure.text), message=partial)
-    seconds = _backoff(state.failures, failure.retry_after)
+    seconds = backoff(state.failures, failure.retry_after)
     state.failures += 1
     note = f"The model request failed and is sent again in {seconds:g} s: {failure.text}"
     return Step(Pause(seconds, failure.text), message=partial, note=note)
 
 
-def _backoff(failures: int, retry_after: float | None) -> float:
+def backoff(failures: int, retry_after: float | None) -> float:
     """The provider's wish, bounded; else 2 s, 4 s, 8 s and so on, at most a minute."""
     if retry_after is not None:
         return min(max(retry_after, 1.0), RETRY_AFTER_CAP)

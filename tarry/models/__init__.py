@@ -13,7 +13,7 @@ from pydantic import Field
 
 from tarry.core.agent import ThinkingLevel
 from tarry.core.messages import AssistantMessage, Frozen, Message, ToolSpec, Usage
-from tarry.core.model_info import ModelInfo, Prices
+from tarry.core.model_info import ModelInfo, OwnThresholds, Prices
 
 __all__ = [
     "Model",
@@ -22,6 +22,7 @@ __all__ = [
     "ModelInfo",
     "ModelRequest",
     "ModelResponse",
+    "OwnThresholds",
     "Prices",
     "info_of",
 ]
@@ -42,6 +43,10 @@ class ModelRequest(Frozen):
     )
     thinking: ThinkingLevel = Field(
         default="off", description="as it was chosen; an adapter sends what the model takes"
+    )
+    max_output: int | None = Field(default=None, gt=0, description="tokens of a response; None: as the model has it")
+    purpose: Literal["turn", "summary"] = Field(
+        default="turn", description="a turn of a conversation, or a summary of it (spec §11)"
     )
 
 

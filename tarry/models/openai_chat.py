@@ -36,6 +36,8 @@ def chat_body(request: ModelRequest) -> dict[str, Any]:
     }
     if request.tools:
         body["tools"] = [_tool(spec) for spec in request.tools]
+    if request.max_output is not None:
+        body["max_completion_tokens"] = request.max_output
     return body
 
 

@@ -27,6 +27,8 @@ def responses_body(request: ModelRequest) -> dict[str, Any]:
         body["instructions"] = request.instructions
     if request.tools:
         body["tools"] = [_tool(spec) for spec in request.tools]
+    if request.max_output is not None:
+        body["max_output_tokens"] = request.max_output
     return body
 
 

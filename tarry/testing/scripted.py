@@ -21,6 +21,9 @@ TAIL = 6
 """The messages shown when a script has run out."""
 SHOWN = 200
 
+SUMMARY = Reply(text="What was said and done before.")
+"""What a model whose script says nothing of summaries gives as one."""
+
 
 class ScriptExhausted(ModelError):
     """More was asked than the script holds. Permanent: the run ends with this text, and no retry hides it."""
@@ -42,7 +45,7 @@ class ScriptedModel:
 
     `fail` and `empty` steps are no answers: they come before the next one, as often as they say, for each
     conversation and each process anew. Every request must pass a strict provider; `on_request` sees it first. `info` is
-    what it tells of itself.
+    what it tells of itself. Requests for a summary are counted apart: the first answer of `summary` is given to each.
     """
 
     def __init__(
@@ -51,10 +54,12 @@ class ScriptedModel:
         name: str = "scripted/1",
         *,
         on_request: Callable[[ModelRequest], None] | None = None,
+        summary: Sequence[Step] = (),
         info: ModelInfo | None = None,
     ) -> None:
         self.info = info or ModelInfo()
         self._slots = _slots(steps)
+        self._summary = _slots(summary or [SUMMARY])[0]
         self._name = name
         self._on_request = on_request
         self._each_input = False
@@ -67,10 +72,11 @@ class ScriptedModel:
         name: str = "scripted/1",
         *,
         on_request: Callable[[ModelRequest], None] | None = None,
+        summary: Sequence[Step] = (),
         info: ModelInfo | None = None,
     ) -> ScriptedModel:
         """A model whose script starts again at each user message: only responses since the last one are counted."""
-        model = cls(steps, name, on_request=on_request, info=info)
+        model = cls(steps, name, on_request=on_request, summary=summary, info=info)
         model._each_input = True
         return model
 
@@ -102,8 +108,8 @@ class ScriptedModel:
     def _due(self, request: ModelRequest) -> Step:
         inputs = [place for place, message in enumerate(request.messages) if isinstance(message, UserMessage)]
         index = _responses(request.messages[inputs[-1] if self._each_input else 0 :])
-        if index < len(self._slots):
-            slot = self._slots[index]
+        if request.purpose == "summary" or index < len(self._slots):
+            slot = self._summary if request.purpose == "summary" else self._slots[index]
             episode = len(inputs) if self._each_input else 0
             for place, step in enumerate(slot.before):
                 if self._happens_again(step, (request.session_id, episode, index, place)):

@@ -1,0 +1,89 @@
+"""Compacting a conversation by hand: asked for durably, with or without a worker, and looked at afterwards."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import Awaitable, Callable
+from datetime import timedelta
+from typing import Any
+
+from temporalio.client import Client, WorkflowUpdateFailedError, WorkflowUpdateRPCTimeoutOrCancelledError
+from temporalio.exceptions import ApplicationError
+from temporalio.service import RPCError, RPCStatusCode
+
+from tarry.client.errors import NoSuchConversation, SubmissionRefused, translate
+from tarry.core.compacting import COMPACT, CompactInput
+from tarry.core.compaction_view import CompactionView
+from tarry.core.protocol import DUPLICATE, ConversationView
+
+UPDATE_TIMEOUT = timedelta(seconds=1.5)
+_FIRST_PAUSE = 0.05
+_LONGEST_PAUSE = 1.0
+
+
+class Compaction:
+    """A handle on one compaction. `view` is what is known of it so far, None as long as only the server is."""
+
+    def __init__(
+        self, request_id: str, look: Callable[[], Awaitable[ConversationView]], view: CompactionView | None
+    ) -> None:
+        self.request_id = request_id
+        self.view = view
+        self._look = look
+
+    async def status(self) -> CompactionView:
+        """What has become of it. Needs a worker.
+
+        Raises:
+            SubmissionRefused: the conversation refused it when a worker came, with its reason, or has forgotten it.
+            NoSuchConversation, ServerUnavailable: as `Conversation.view`.
+        """
+        found = await self._look()
+        known = next((one for one in found.compactions if one.request_id == self.request_id), None)
+        if known is not None:
+            self.view = known
+            return known
+        reasons = [refusal.reason for refusal in found.refusals if refusal.request_id == self.request_id]
+        raise SubmissionRefused(reasons[-1] if reasons else f"compaction {self.request_id} is not known here")
+
+    async def wait(self) -> CompactionView:
+        """Wait until it is over: `placed`, or why there is no summary. Raises as `status`.
+
+        Waits for ever; to stop waiting changes nothing else. It asks by query, which leaves no history.
+        """
+        pause = _FIRST_PAUSE
+        while not (view := await self.status()).is_over:
+            await asyncio.sleep(pause)
+            pause = min(pause * 2, _LONGEST_PAUSE)
+        return view
+
+
+async def ask_for_compaction(
+    client: Client, conversation_id: str, input: CompactInput, look: Callable[[], Awaitable[ConversationView]]
+) -> Compaction:
+    """Ask by update, or leave a plain signal with the server when no worker answers."""
+    input = input.model_copy(update={"request_id": input.request_id or f"compact-{secrets.token_hex(8)}"})
+    handle = client.get_workflow_handle(conversation_id)
+    view: CompactionView | None = None
+    try:
+        try:
+            view = await handle.execute_update(
+                COMPACT, input, id=input.request_id, result_type=CompactionView, rpc_timeout=UPDATE_TIMEOUT
+            )
+        except WorkflowUpdateRPCTimeoutOrCancelledError:
+            # The update may still run; the same request id asks for nothing twice.
+            await handle.signal(COMPACT, input)
+    except WorkflowUpdateFailedError as error:
+        view = _known(error)
+    except RPCError as error:
+        if error.status == RPCStatusCode.NOT_FOUND:
+            raise NoSuchConversation(f"there is no conversation {conversation_id}") from error
+        raise
+    return Compaction(input.request_id, look, view)
+
+
+def _known(error: WorkflowUpdateFailedError) -> Any:
+    if isinstance(error.cause, ApplicationError) and error.cause.type == DUPLICATE:
+        return CompactionView.model_validate(error.cause.details[0])
+    raise translate(error.cause) or error from error

@@ -1,0 +1,74 @@
+"""Names and payloads of compaction: what is asked for, what the activity is told and answers, what is shown (spec §11).
+
+Pure.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field, RootModel
+
+from tarry.core.compaction_view import CompactionReason
+from tarry.core.messages import Frozen, Usage
+from tarry.core.protocol import ModelFailure, RunSettings
+from tarry.core.thresholds import Thresholds
+from tarry.core.transcript import Position
+
+COMPACT = "tarry.compact"
+"""Update and plain signal to a conversation, with a `CompactInput`; and the activity that makes a summary."""
+
+MAX_INSTRUCTIONS = 16 * 1024
+
+
+class CompactInput(Frozen):
+    """A person wants the context compacted. `instructions` say what the summary is to attend to."""
+
+    request_id: str = Field(default="", max_length=200, description="names it; empty: a new one is drawn")
+    instructions: str = Field(default="", max_length=MAX_INSTRUCTIONS)
+    settings: RunSettings = RunSettings()
+
+
+class SummaryInput(Frozen):
+    """The pinned request for a summary: ids and a cutoff, never entries. The same again makes the same request."""
+
+    conversation_id: str
+    generation_id: str = Field(description="whose entries come from `run_start` on; empty: none do")
+    run_start: Position
+    cutoff: Position
+    context_start: Position | None = None
+    reason: CompactionReason
+    instructions: str = ""
+    sizes: Thresholds
+    extensions: tuple[str, ...] | None = None
+    idle_timeout: float
+
+
+class Summary(Frozen):
+    """What stands for every entry before `head`; `before` and `after` are estimates of the context, in tokens."""
+
+    kind: Literal["summary"] = "summary"
+    text: str
+    head: Position
+    before: int = 0
+    after: int = 0
+    usage: Usage = Usage()
+    model: str = ""
+    problems: tuple[str, ...] = Field(default=(), description="hooks that failed, a line each")
+
+
+class NoSummary(Frozen):
+    """There is none, and asking again would not change that.
+
+    `nothing` to compact, `declined` by a hook, `no_progress` since it would be no shorter, or `failed`.
+    """
+
+    kind: Literal["none"] = "none"
+    why: Literal["nothing", "declined", "no_progress", "failed", "aborted"]
+    detail: str = ""
+    usage: Usage = Usage()
+    problems: tuple[str, ...] = ()
+
+
+class SummaryAnswer(RootModel[Summary | NoSummary | ModelFailure]):
+    """What the activity answers."""
