@@ -24,7 +24,7 @@ from tarry.core.text import bound_text, clean_text
 from tarry.core.thresholds import Thresholds
 from tarry.entries import EntryReader
 from tarry.hooks import CompactGate, Compacting, Decline, OwnSummary
-from tarry.models import ModelRequest, info_of
+from tarry.models import Model, ModelRequest, NoModel, info_of
 
 MAX_SUMMARY_BYTES = 256 * 1024
 
@@ -40,17 +40,21 @@ class CompactionActivities:
     @activity.defn(name=COMPACT)
     async def compact(self, input: SummaryInput) -> SummaryAnswer:
         """The summary, or why there is none."""
+        try:
+            model = self._app.model_of(input.agent)
+        except NoModel as error:
+            return SummaryAnswer(NoSummary(why="failed", detail=str(error)))
 
         async def ask(on_text: Callable[[str], None]) -> Summary | NoSummary:
-            return await self._summary(input, on_text)
+            return await self._summary(input, model, on_text)
 
-        return SummaryAnswer(await call_model(self._app.model.name, ask))
+        return SummaryAnswer(await call_model(model.name, ask))
 
-    async def _summary(self, input: SummaryInput, on_text: Callable[[str], None]) -> Summary | NoSummary:
+    async def _summary(self, input: SummaryInput, model: Model, on_text: Callable[[str], None]) -> Summary | NoSummary:
         entries = await self._reader.context(
             input.conversation_id, input.generation_id, input.run_start, input.cutoff, input.context_start
         )
-        sizes = input.sizes.of_model(info_of(self._app.model))
+        sizes = input.sizes.of_model(info_of(model))
         cut = compaction.select_cut(entries, sizes.keep_recent)
         if cut is None:
             text = f"the context holds too little beside the {sizes.keep_recent} tokens that are kept"
@@ -62,17 +66,18 @@ class CompactionActivities:
                 return NoSummary(why="declined", detail=text, problems=problems)
             case OwnSummary(text=text):
                 return _checked(text, cut, Usage(), "", problems)
-        return await self._by_model(input, cut, sizes, on_text, problems)
+        return await self._by_model(input, model, cut, sizes, on_text, problems)
 
     async def _by_model(
         self,
         input: SummaryInput,
+        model: Model,
         cut: Cut,
         sizes: Thresholds,
         on_text: Callable[[str], None],
         problems: tuple[str, ...],
     ) -> Summary | NoSummary:
-        most = info_of(self._app.model).max_output
+        most = info_of(model).max_output
         request = ModelRequest(
             messages=(UserMessage(text=compaction.summary_request(cut.summarised, input.instructions)),),
             instructions=compaction.INSTRUCTIONS,
@@ -81,14 +86,14 @@ class CompactionActivities:
             max_output=min(sizes.summary_tokens, most or sizes.summary_tokens),
             purpose="summary",
         )
-        response = await self._app.model.respond(request, on_text)
+        response = await model.respond(request, on_text)
         if (problem := compaction.accepted(response.message)) is not None:
             return NoSummary(why="failed", detail=problem, usage=response.usage, problems=problems)
-        return _checked(response.message.text, cut, response.usage, self._app.model.name, problems)
+        return _checked(response.message.text, cut, response.usage, model.name, problems)
 
     async def _ask_hooks(self, input: SummaryInput, cut: Cut) -> tuple[CompactGate, tuple[str, ...]]:
         """The first answer of a hook; and what is to be said of those that failed."""
-        registry = self._registry.selected(input.extensions)
+        registry = self._registry.chosen(input.agent)
         ends = time.monotonic() + limit(registry.before_compact)
         problems: list[str] = []
         for name, hooks in registry.hooks:

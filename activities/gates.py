@@ -78,7 +78,7 @@ class GateActivities:
         return Judged(verdicts=verdicts, found=await self._asked(awake, began), keys=keys_digest(awake.keys))
 
     async def _asked(self, input: PassInput, began: float) -> Pass:
-        registry = self._registry.selected(input.extensions)
+        registry = self._registry.chosen(input.agent)
         tool = registry.tools.get(input.call.tool)
         if tool is None:
             return Pass(decision="not_here")
@@ -162,7 +162,7 @@ class GateActivities:
     async def tell(self, input: ResultInput) -> Told:
         """The result after every hook heard of it; one that fails leaves it as it is, with a remark."""
         outcome = input.outcome
-        registry = self._registry.selected(input.asked.extensions)
+        registry = self._registry.chosen(input.asked.agent)
         hooks = [(name, one.after_tool) for name, one in registry.hooks if one.after_tool is not None]
         async with Heartbeat(Progress):
             asking = Asking(input.asked, limit(registry.heard))

@@ -11,11 +11,11 @@ from tarry.app import App, Registry
 from tarry.core.arguments import normalise_calls
 from tarry.core.context import model_messages
 from tarry.core.messages import AssistantMessage
-from tarry.core.protocol import MODEL_REQUEST, ModelAnswer, ModelRequestInput, ModelTurn
+from tarry.core.protocol import MODEL_REQUEST, ModelAnswer, ModelFailure, ModelRequestInput, ModelTurn
 from tarry.core.resolve import resolve_calls
 from tarry.core.text import clean_text
 from tarry.entries import EntryReader
-from tarry.models import ModelRequest, ModelResponse
+from tarry.models import Model, ModelRequest, ModelResponse, NoModel
 
 
 class ModelActivities:
@@ -29,39 +29,45 @@ class ModelActivities:
     @activity.defn(name=MODEL_REQUEST)
     async def request(self, input: ModelRequestInput) -> ModelAnswer:
         """The model's answer, or why there is none. A Stop gives the part that had streamed."""
+        try:
+            model = self._app.model_of(input.agent)
+        except NoModel as error:
+            return ModelAnswer(ModelFailure(error="no_model", text=str(error)))
+        registry = self._registry.chosen(input.agent)
 
         async def ask(on_text: Callable[[str], None]) -> ModelTurn:
-            return self._turn(self._selected(input), await self._respond(input, on_text))
+            return _turn(registry, model, await self._respond(input, registry, model, on_text))
 
-        return ModelAnswer(await call_model(self._app.model.name, ask))
+        return ModelAnswer(await call_model(model.name, ask))
 
-    async def _respond(self, input: ModelRequestInput, on_text: Callable[[str], None]) -> ModelResponse:
+    async def _respond(
+        self, input: ModelRequestInput, registry: Registry, model: Model, on_text: Callable[[str], None]
+    ) -> ModelResponse:
         entries = await self._reader.context(
             input.conversation_id, input.generation_id, input.run_start, input.cutoff, input.context_start
         )
+        agent = self._registry.resolved(input.agent)
         request = ModelRequest(
             messages=model_messages(entries),
-            instructions=self._app.instructions,
-            tools=self._selected(input).specs(),
+            instructions=agent.instructions or "",
+            tools=registry.specs(),
             session_id=input.conversation_id,
             idle_timeout=input.idle_timeout,
+            thinking=agent.thinking or "off",
         )
-        return await self._app.model.respond(request, on_text)
+        return await model.respond(request, on_text)
 
-    def _selected(self, input: ModelRequestInput) -> Registry:
-        """The extensions of the conversation: what its model is offered, and whose hooks count."""
-        return self._registry.selected(input.extensions)
 
-    def _turn(self, registry: Registry, response: ModelResponse) -> ModelTurn:
-        message = _clean(response.message)
-        return ModelTurn(
-            message=message,
-            calls=resolve_calls(message, registry.tools, registry.gated, registry.heard),
-            usage=response.usage,
-            model=self._app.model.name,
-            after_tools=registry.after_tools,
-            on_yield=registry.on_yield,
-        )
+def _turn(registry: Registry, model: Model, response: ModelResponse) -> ModelTurn:
+    message = _clean(response.message)
+    return ModelTurn(
+        message=message,
+        calls=resolve_calls(message, registry.tools, registry.gated, registry.heard),
+        usage=response.usage,
+        model=model.name,
+        after_tools=registry.after_tools,
+        on_yield=registry.on_yield,
+    )
 
 
 def _clean(message: AssistantMessage) -> AssistantMessage:

@@ -37,7 +37,7 @@ class RunHookActivities:
 
     async def _ask(self, input: RunHookInput) -> RunHookAnswer:
         told = Turn(input.conversation_id, input.generation_id, input.turn, input.text, input.results)
-        registry = self._registry.selected(input.extensions)
+        registry = self._registry.chosen(input.agent)
         kind = registry.after_tools if input.moment == "after_tools" else registry.on_yield
         ends = time.monotonic() + limit(kind)
         tasks: list[ResolvedCall] = []

@@ -77,7 +77,7 @@ class RunApi(Outreach):
         harness = host.harness
         client = harness.client
         self._harness = harness
-        registry = host.registry.selected(input.extensions)
+        registry = host.registry.chosen(input.agent)
         self._hooks = registry.hooks
         declared = registry.tools.get(input.call.tool)
         is_safe = input.call.replay == "safe" and (declared is None or declared.replay == "safe")

@@ -70,7 +70,7 @@ class ToolActivities:
         if tool is None:
             has_begun = activity.info().attempt > 1 or is_after_reset(input)
             return results.not_here(input.call.tool, published_before() if has_begun else None)
-        end = await self.execute(tool, input, self._registry.selected(input.extensions).wraps)
+        end = await self.execute(tool, input, self._registry.chosen(input.agent).wraps)
         assert not isinstance(end, StepRequest)
         return end
 
@@ -136,7 +136,7 @@ class ToolActivities:
         return CleanedUp()
 
     def _tool(self, input: ToolRunInput) -> Tool | None:
-        return self._registry.selected(input.extensions).tools.get(input.call.tool)
+        return self._registry.chosen(input.agent).tools.get(input.call.tool)
 
     def _prepare(self, tool: Tool, input: ToolRunInput, wraps: Sequence[Wrap] = ()) -> tuple[ToolRun, Heartbeat]:
         def progress() -> Progress:

@@ -38,6 +38,7 @@ from tarry.client import (
     WakePlan,
     WorkItem,
 )
+from tarry.core.agent import Agent, AgentChange, Edits, ThinkingLevel
 from tarry.core.settled import SUBMISSION_SETTLED, Settled
 from tarry.core.waiting import SignalResult
 from tarry.documents import Document, Edit, Found
@@ -49,6 +50,8 @@ from tarry.wraps import Run, Wrap
 
 __all__ = [
     "SUBMISSION_SETTLED",
+    "Agent",
+    "AgentChange",
     "App",
     "Ask",
     "Block",
@@ -63,6 +66,7 @@ __all__ = [
     "DurableTask",
     "DurableTaskHandle",
     "Edit",
+    "Edits",
     "Expired",
     "Extension",
     "Found",
@@ -103,6 +107,7 @@ __all__ = [
     "TarryError",
     "TaskDocument",
     "TaskFull",
+    "ThinkingLevel",
     "Tool",
     "ToolApi",
     "ToolResult",

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from signals.tokens import Signal
+from tarry.core.agent import Agent, select
 from tarry.core.messages import ToolSpec
 from tarry.core.protocol import digest
 from tarry.core.resolve import HookKind
@@ -14,7 +15,7 @@ from tarry.core.settled import SUBMISSION_SETTLED
 from tarry.core.text import canonical_json
 from tarry.documents import Document
 from tarry.hooks import Hooks
-from tarry.models import Model
+from tarry.models import Model, NoModel
 from tarry.tasks import DurableTask
 from tarry.tools import Tool
 from tarry.webhooks.sources import WebhookSource
@@ -42,11 +43,13 @@ class Registry:
     """The extensions of a process, in the order of installation.
 
     Installing an extension under a known name replaces it in place. Of tools, signals or tasks
-    with one name the one installed last counts.
+    with one name the one installed last counts. `defaults` are the choices of whoever chooses nothing.
     """
 
-    def __init__(self, extensions: Iterable[Extension] = ()) -> None:
+    def __init__(self, extensions: Iterable[Extension] = (), defaults: Agent | None = None) -> None:
         self._extensions: dict[str, Extension] = {}
+        self._defaults = defaults or Agent()
+        self._offered: tuple[str, ...] | None = None
         for extension in extensions:
             self.install(extension)
 
@@ -79,16 +82,32 @@ class Registry:
                 )
         self._extensions[extension.name] = extension
 
-    def selected(self, names: Sequence[str] | None) -> Registry:
-        """Of these extensions alone, in the order of installation; of all of them for None. Unknown names count not."""
-        if names is None:
-            return self
-        return Registry(extension for name, extension in self._extensions.items() if name in names)
+    def chosen(self, agent: Agent) -> Registry:
+        """What is left of it with these choices, in the order of installation. Unknown names do not count (spec §7.6).
+
+        Edits are of what the defaults leave, and the defaults' own of all that is installed.
+        """
+        names = select(agent.extensions, select(self._defaults.extensions, tuple(self._extensions)))
+        chosen = Registry((one for name, one in self._extensions.items() if name in names), self._defaults)
+        chosen._offered = select(agent.tools, select(self._defaults.tools, tuple(chosen.tools)))
+        return chosen
+
+    def resolved(self, agent: Agent) -> Agent:
+        """What these choices come to: every default filled in, and of names those that there are."""
+        chosen, over = self.chosen(agent), agent.over(self._defaults)
+        return over.model_copy(
+            update={
+                "thinking": over.thinking or "off",
+                "extensions": tuple(chosen._extensions),
+                "tools": tuple(chosen.tools),
+            }
+        )
 
     @property
     def tools(self) -> dict[str, Tool]:
-        """The tools by name, in order of installation."""
-        return {tool.name: tool for extension in self._extensions.values() for tool in extension.tools}
+        """The tools that are offered by name, in order of installation."""
+        tools = {tool.name: tool for extension in self._extensions.values() for tool in extension.tools}
+        return {name: tool for name, tool in tools.items() if self._offered is None or name in self._offered}
 
     @property
     def signals(self) -> dict[str, Signal[Any]]:
@@ -157,17 +176,47 @@ class Registry:
 
 @dataclass(frozen=True)
 class App:
-    """What a worker serves: one model, its instructions and the installed extensions; `webhooks` are the gateway's."""
+    """What a worker serves: models, instructions and the installed extensions; `webhooks` are the gateway's.
 
-    model: Model
+    `model` is the one of conversations that chose none, under its own name; `models` are others to choose from, by the
+    names that conversations know them by. `defaults` are choices for conversations that made none: without them the
+    model and the instructions above, all extensions with all their tools, and no thinking (spec §7.6).
+    """
+
+    model: Model | None = None
     instructions: str = ""
     extensions: Sequence[Extension] = ()
     webhooks: Sequence[WebhookSource] = ()
+    models: Mapping[str, Model] = field(default_factory=dict)
+    defaults: Agent = field(default_factory=Agent)
 
     @property
     def registry(self) -> Registry:
         """The extensions, installed in order."""
-        return Registry(self.extensions)
+        instructions = self.instructions if self.defaults.instructions is None else self.defaults.instructions
+        name = self.defaults.model or (self.model.name if self.model else None)
+        return Registry(self.extensions, self.defaults.model_copy(update={"model": name, "instructions": instructions}))
+
+    @property
+    def known_models(self) -> dict[str, Model]:
+        """The models by the names that a conversation chooses them by."""
+        return {**({self.model.name: self.model} if self.model else {}), **self.models}
+
+    def resolved(self, agent: Agent) -> Agent:
+        """What the choices of a conversation come to here, all of them filled in (spec §7.6)."""
+        return self.registry.resolved(agent)
+
+    def model_of(self, agent: Agent) -> Model:
+        """The model that is chosen, or the default one.
+
+        Raises:
+            NoModel: there is none of that name, or no default.
+        """
+        chosen, known = self.resolved(agent).model, self.known_models
+        if chosen in known:
+            return known[chosen]
+        wanted = f"there is no model {chosen!r} here" if chosen else "no model is chosen"
+        raise NoModel(f"{wanted}; known are: {', '.join(known) or 'none'}. Choose one with `tarry configure`")
 
 
 def _kind(hooks: Iterable[Hooks]) -> HookKind:

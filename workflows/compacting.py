@@ -65,6 +65,6 @@ class Compactor:
             reason=asked.reason,
             instructions=asked.instructions,
             sizes=asked.settings.sizes,
-            extensions=asked.settings.extensions or self._state.extensions,
+            agent=(asked.settings.agent or self._state.choices.agent).without_instructions(),
             idle_timeout=asked.settings.model_idle_timeout,
         )

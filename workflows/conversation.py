@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from typing import NoReturn
+from typing import NoReturn, TypeVar
 
 from temporalio import workflow
 from temporalio.common import RawValue
 from temporalio.exceptions import ApplicationError, FailureError
 
 from tarry import attributes
+from tarry.core.agent import Agent, AgentChange
+from tarry.core.choices import AGENT, CONFIGURE
 from tarry.core.commits import COMMIT, CommitInput, Committed
 from tarry.core.compacting import COMPACT, CompactInput
 from tarry.core.compaction_view import CompactionView
@@ -43,12 +45,15 @@ from tarry.core.protocol import (
 )
 from tarry.core.transcript import NoSuchPosition, Slice
 from workflows import outbox, patches
+from workflows.choosing import Choosing
 from workflows.compacting import Compactor
 from workflows.ends import read_signal
 from workflows.keeping import archive_settled, find_submission, seal
 from workflows.mailing import hand_over, tell_mail
 from workflows.runs import run_generation
 from workflows.supervise import StopSwitch, supervise
+
+T = TypeVar("T")
 
 _REFUSALS: dict[type[Exception], str] = {
     Conflict: CONFLICT,
@@ -57,6 +62,9 @@ _REFUSALS: dict[type[Exception], str] = {
     TooLarge: INVALID,
     Outdated: DOCUMENT_CONFLICT,
 }
+
+_SIGNALS = (SUBMIT, COMPACT, CONFIGURE, ABORT)
+"""Plain signals that any shell may send."""
 
 MAX_ID = 900
 """Bytes of a conversation's id that leave room for the ids of what it starts."""
@@ -73,8 +81,9 @@ class Conversation:
 
     @workflow.init
     def __init__(self, input: ConversationInput = _FROM_A_SHELL) -> None:
-        self._state = input.carry or ConversationState.born(input.nonce or workflow.uuid4().hex[:12])
+        self._state = input.carry or ConversationState.born(input.nonce or workflow.uuid4().hex[:12], input.agent)
         self._state.by_boundary = self._goes_by_boundary(input)
+        self._choosing = Choosing(self._state)
         self._stop = StopSwitch()
         self._stops = 0
         self._admission = asyncio.Lock()
@@ -96,10 +105,11 @@ class Conversation:
         self._sending = asyncio.ensure_future(outbox.serve(self._state.commits))
         self._mailing = asyncio.ensure_future(self._tell_mail())
         self._compacting = asyncio.ensure_future(self._compactor.serve())
+        self._telling = asyncio.ensure_future(self._choosing.serve())
         await supervise(self._body(), self._abort_all)
         while self._stop.is_set or self._must_stay:  # a Stop, or a commit, in the very task that turns over
             await supervise(self._body(), self._abort_all)
-        workflow.continue_as_new(input.model_copy(update={"carry": self._state}))
+        workflow.continue_as_new(input.model_copy(update={"carry": self._state, "agent": Agent()}))
 
     async def _body(self) -> None:
         """Answer inputs until it is time to continue as new."""
@@ -263,6 +273,20 @@ class Conversation:
         except Full as error:
             raise ApplicationError(str(error), type=_REFUSALS[Full]) from error
 
+    @workflow.update(name=CONFIGURE)
+    async def configure(self, change: AgentChange) -> Agent:
+        """Take new choices; no run begins, and no entry is made (spec §7.6)."""
+        return await self._choosing.configure(change)
+
+    @configure.validator
+    def _check_configure(self, change: AgentChange) -> None:
+        _check_id()
+
+    @workflow.query(name=AGENT)
+    def agent(self) -> Agent:
+        """What was chosen."""
+        return self._state.choices.agent
+
     @workflow.update(name=ABORT)
     def abort(self) -> str:
         """Stop the open run and withdraw what is queued; the id of the run to wait for, or nothing."""
@@ -275,11 +299,14 @@ class Conversation:
             self._abort()
         elif name == TAKE:
             await self._hand_over(args)
+        elif name == CONFIGURE:
+            if (change := self._readable(name, args, AgentChange)) is not None:
+                self._state.configure(change)
         elif name == COMPACT:
             self._compact_by_signal(args)
         elif name != SUBMIT:
-            self._state.refuse(f"{name[:100]}: no such signal; known are {SUBMIT}, {COMPACT} and {ABORT}")
-        elif (input := self._readable(args)) is not None:
+            self._state.refuse(f"{name[:100]}: no such signal; known are {', '.join(_SIGNALS)}")
+        elif (input := self._readable(name, args, SubmitInput)) is not None:
             try:
                 await self._admit(input)
             # Any of Temporal's own failures would end the conversation: also that of a look-up that was ended by hand.
@@ -296,19 +323,19 @@ class Conversation:
         except Full as error:
             self._state.refuse(f"{COMPACT}: {error}", input.request_id)
 
-    def _readable(self, args: Sequence[RawValue]) -> SubmitInput | None:
+    def _readable(self, name: str, args: Sequence[RawValue], as_type: type[T]) -> T | None:
         if len(args) != 1:
-            self._state.refuse(f"{SUBMIT}: one JSON object expected, {len(args)} inputs came")
+            self._state.refuse(f"{name}: one JSON object expected, {len(args)} inputs came")
             return None
         try:
-            input = workflow.payload_converter().from_payload(args[0].payload, SubmitInput)
-            if isinstance(input, SubmitInput):
+            input = workflow.payload_converter().from_payload(args[0].payload, as_type)
+            if isinstance(input, as_type):
                 return input
-            self._state.refuse(f"{SUBMIT}: not readable: JSON expected")
+            self._state.refuse(f"{name}: not readable: JSON expected")
             return None
         # Anything at all may come from outside, and an exception here would wedge the workflow.
         except Exception as error:
-            self._state.refuse(f"{SUBMIT}: not readable: {error}")
+            self._state.refuse(f"{name}: not readable: {error}")
             return None
 
     @workflow.query(name=ENTRIES)

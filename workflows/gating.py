@@ -150,7 +150,7 @@ class Gating:
             conversation_id=self._conversation_id,
             caller=self._caller,
             call=call,
-            extensions=self._settings.extensions,
+            agent=self._settings.chosen,
             keys=self._box.keys,
             memos=self._box.memos,
         )

@@ -16,6 +16,7 @@ from temporalio.exceptions import ActivityError, ApplicationError
 from tarry.core import run as machine
 from tarry.core import run_hooks
 from tarry.core.boundaries import is_reset, place_taken
+from tarry.core.choices import CHOICES, ChoicesTold
 from tarry.core.mail import BOUNDARY, MAIL, Boundary
 from tarry.core.protocol import (
     ABORT,
@@ -87,7 +88,7 @@ class Generation:
         if result is None:
             self._state.has_mail = self._mailbox.has_mail
             carry = machine.RunCarry(state=self._state, transcript=self._transcript)
-            workflow.continue_as_new(input.model_copy(update={"carry": carry}))
+            workflow.continue_as_new(self._input.model_copy(update={"carry": carry}))
         return result
 
     async def _body(self) -> RunResult | None:
@@ -132,6 +133,7 @@ class Generation:
         self._phase = "model"
         if self._stop.is_set:
             return machine.Aborted()
+        self._input = self._input.for_request(self._state)
         try:
             result = await self._stop.watch(
                 workflow.start_activity(
@@ -158,7 +160,7 @@ class Generation:
             run_start=self._input.start,
             cutoff=self._transcript.end,
             turn=self._state.turn,
-            extensions=self._input.settings.extensions,
+            agent=self._input.settings.chosen,
             idle_timeout=self._input.settings.model_idle_timeout,
             heartbeat_timeout=self._input.settings.heartbeat_timeout,
             context_start=self._transcript.context_start or self._input.context_start,
@@ -202,7 +204,7 @@ class Generation:
             conversation_id=self._input.conversation_id,
             generation_id=workflow.info().workflow_id,
             turn=self._state.turn,
-            extensions=self._input.settings.extensions,
+            agent=self._input.settings.chosen.without_instructions(),
             text=text,
             results=results,
         )
@@ -244,6 +246,7 @@ class Generation:
             usage=self._state.usage,
             placed=tuple(self._state.placed),
             places=self._state.places,
+            taken_up=self._state.taken_up,
             answer=self._answer_index() if end.status == "done" else None,
         )
 
@@ -296,5 +299,7 @@ class Generation:
             self._stop.set()
         elif name == MAIL:
             self._mailbox.has_mail = True
+        elif name == CHOICES and (told := read_signal(args, ChoicesTold)) is not None:
+            self._state.take_up(told, self._transcript.end.index)
         elif name == BOUNDARY and (boundary := read_signal(args, Boundary)) is not None:
             self._mailbox.take_in(boundary)

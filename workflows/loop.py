@@ -300,7 +300,7 @@ class Loop(ABC):
             wake=state.wake,
             checkpoint=state.checkpoint,
             nested=nested,
-            extensions=self._settings.extensions,
+            agent=self._settings.chosen,
         )
 
 

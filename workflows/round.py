@@ -90,7 +90,7 @@ class Round:
                 conversation_id=self._input.conversation_id,
                 generation_id=workflow.info().workflow_id,
                 call=call,
-                settings=self._input.settings,
+                settings=self._input.settings.for_calls(),
                 takes_signals=True,
                 judged_by_pass=True,
             ),

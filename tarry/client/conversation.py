@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import secrets
 import uuid
 from collections.abc import Sequence
 from datetime import timedelta
-from typing import Any, TypeVar
+from typing import Any, TypeVar, Unpack
 
+from pydantic import BaseModel
 from temporalio.client import (
     Client,
     WithStartWorkflowOperation,
@@ -26,6 +26,7 @@ from temporalio.service import RPCError, RPCStatusCode
 
 from tarry import attributes
 from tarry.api.conversing import Send, Start
+from tarry.client.checks import checked_change, checked_content
 from tarry.client.commits import Sender, commit_with
 from tarry.client.compactions import Compaction, ask_for_compaction
 from tarry.client.conversation_documents import ConversationDocument
@@ -33,9 +34,10 @@ from tarry.client.documents import DocumentReader, StoredDocument, inline
 from tarry.client.errors import InputTooLarge, NoSuchConversation, reaching_server, translate
 from tarry.client.submission import Submission
 from tarry.connect import sending_inline
+from tarry.core.agent import Agent, AgentFields
+from tarry.core.choices import AGENT, CONFIGURE
 from tarry.core.compacting import MAX_INSTRUCTIONS, CompactInput
 from tarry.core.conversation import ConversationInput
-from tarry.core.inbox import TooLarge, content_size
 from tarry.core.protocol import (
     ABORT,
     CONVERSATION,
@@ -58,12 +60,10 @@ from tarry.entries import EntryReader
 from tarry.settings import Settings
 
 T = TypeVar("T")
+M = TypeVar("M", bound=BaseModel)
 
 UPDATE_TIMEOUT = timedelta(seconds=1.5)
 """How long an answer is waited for before the input is left with the server alone (spec §7.1)."""
-
-MAX_JSON = 1280 * 1024
-"""Bytes of an input as JSON, where a quote takes two and a control character six; Temporal takes 2 MiB at once."""
 
 
 class Conversation:
@@ -75,10 +75,10 @@ class Conversation:
         settings: Settings,
         reader: EntryReader,
         conversation_id: str,
-        extensions: tuple[str, ...] | None = None,
+        agent: Agent | None = None,
     ) -> None:
         self.id = conversation_id
-        self._extensions = extensions
+        self._agent = agent or Agent()
         self._client = client
         # An input in a store that the workers do not share would wedge the conversation.
         self._sender = sending_inline(client)
@@ -107,13 +107,12 @@ class Conversation:
             ServerUnavailable: no server answers. The input may be admitted: send it again under the same request id.
             ValueError: the request id has over 200 characters.
         """
-        settings = self._settings.run_settings().model_copy(update={"extensions": self._extensions})
         return await self._admit(
             SubmitInput(
-                content=_checked_content(content),
+                content=checked_content(content),
                 request_id=request_id or uuid.uuid4().hex,
                 when_busy=when_busy,
-                settings=settings,
+                settings=self._settings.run_settings(),
                 notify=notify,
             )
         )
@@ -146,7 +145,7 @@ class Conversation:
                 `head`, or another kind with it, is a ValueError, too.
         """
         written = Write(kind=kind, head=head)
-        content = _checked_content(text)
+        content = checked_content(text)
         request_id = request_id or uuid.uuid4().hex
         return await self._admit(SubmitInput(content=content, request_id=request_id, write=written, notify=notify))
 
@@ -159,28 +158,63 @@ class Conversation:
         return await self.write(handoff or "", kind="reset", request_id=request_id)
 
     async def _admit(self, input: SubmitInput) -> Submission:
-        try:
-            view = await self._update_with_start(input)
-        except WorkflowUpdateRPCTimeoutOrCancelledError:
-            await self._signal_with_start(input)
-            view = None
+        view = await self._send(SUBMIT, input, SubmissionView)
         return Submission(self._client, self._reader, self.id, input.request_id, view, input.digest)
 
-    async def _update_with_start(self, input: SubmitInput) -> SubmissionView:
+    @reaching_server()
+    async def configure(self, **change: Unpack[AgentFields]) -> Agent | None:
+        """Choose anew, durably; also when no worker is up, and before the first input (spec §7.6).
+
+        What is given replaces the whole choice, None takes it back, what is not given stays. No run begins and no entry
+        is made. A run that is open goes by it from its next request on; what is under way is not touched. Names are
+        not checked: one that nothing answers to is skipped, and counts once it is installed. Returns all choices as
+        they are then; None when no worker answered and the server keeps the change. Never choose a secret: choices
+        stand in history.
+
+        Raises:
+            ValueError: a choice is not one.
+            ServerUnavailable: no server answers. The change may have been taken: make it again.
+        """
+        return await self._send(CONFIGURE, checked_change(change), Agent)
+
+    @reaching_server()
+    async def agent(self) -> Agent:
+        """What was chosen; None where it goes by the application. Needs a worker.
+
+        `App.resolved` says what that comes to.
+
+        Raises:
+            NoSuchConversation: nothing with that id.
+            ServerUnavailable: no server answers, or no worker.
+        """
+        return await self._query(AGENT, Agent)
+
+    async def _send(self, name: str, input: Any, as_type: type[M]) -> M | None:
+        """By update, and start the conversation if it is new; None when no worker answered and the server keeps it."""
+        try:
+            return await self._update_with_start(name, input, as_type)
+        except WorkflowUpdateRPCTimeoutOrCancelledError:
+            await self._signal_with_start(name, input)
+            return None
+
+    def _birth(self) -> ConversationInput:
+        return ConversationInput(nonce=secrets.token_hex(6), notes_ends=True, by_boundary=True, agent=self._agent)
+
+    async def _update_with_start(self, name: str, input: Any, as_type: type[M]) -> M:
         start: WithStartWorkflowOperation[Any, Any] = WithStartWorkflowOperation(
             CONVERSATION,
-            _birth(),
+            self._birth(),
             id=self.id,
             task_queue=self._settings.task_queue,
             id_conflict_policy=WorkflowIDConflictPolicy.USE_EXISTING,
             search_attributes=self._attributes(),
         )
         try:
-            view: SubmissionView = await self._sender.execute_update_with_start_workflow(
-                SUBMIT,
+            answer: M = await self._sender.execute_update_with_start_workflow(
+                name,
                 input,
                 start_workflow_operation=start,
-                result_type=SubmissionView,
+                result_type=as_type,
                 rpc_timeout=UPDATE_TIMEOUT,
             )
         except (RPCError, WorkflowUpdateRPCTimeoutOrCancelledError):
@@ -191,20 +225,20 @@ class Conversation:
             raise
         except WorkflowUpdateFailedError as error:
             if isinstance(error.cause, ApplicationError) and error.cause.type == DUPLICATE:
-                return SubmissionView.model_validate(error.cause.details[0])
+                return as_type.model_validate(error.cause.details[0])
             raise translate(error.cause) or error from error
-        return view
+        return answer
 
-    async def _signal_with_start(self, input: SubmitInput) -> None:
+    async def _signal_with_start(self, name: str, input: Any) -> None:
         """The road that needs no worker: the server keeps the input until one comes."""
         await self._sender.start_workflow(
             CONVERSATION,
-            _birth(),
+            self._birth(),
             id=self.id,
             task_queue=self._settings.task_queue,
             id_conflict_policy=WorkflowIDConflictPolicy.USE_EXISTING,
             search_attributes=self._attributes(),
-            start_signal=SUBMIT,
+            start_signal=name,
             start_signal_args=[input],
         )
 
@@ -213,7 +247,7 @@ class Conversation:
         """Start it without an input, owned by the task `owner`; one that is there already stays as it is."""
         await self._client.start_workflow(
             CONVERSATION,
-            _birth(),
+            self._birth(),
             id=self.id,
             task_queue=self._settings.task_queue,
             id_conflict_policy=WorkflowIDConflictPolicy.USE_EXISTING,
@@ -270,14 +304,16 @@ class Conversation:
             NoSuchConversation: nothing with that id.
             ServerUnavailable: no server answers, or no worker.
         """
-        handle = self._client.get_workflow_handle(self.id)
+        return await self._query(VIEW, ConversationView)
+
+    async def _query(self, name: str, as_type: type[M]) -> M:
         try:
-            view: ConversationView = await handle.query(VIEW, result_type=ConversationView)
+            answer: M = await self._client.get_workflow_handle(self.id).query(name, result_type=as_type)
         except RPCError as error:
             if error.status == RPCStatusCode.NOT_FOUND:
                 raise NoSuchConversation(f"there is no conversation {self.id}") from error
             raise
-        return view
+        return answer
 
     @reaching_server()
     async def transcript(self) -> list[Entry]:
@@ -318,8 +354,11 @@ class Conversation:
         """
         if len(instructions) > MAX_INSTRUCTIONS:
             raise InputTooLarge(f"instructions of {len(instructions)} characters; {MAX_INSTRUCTIONS} are allowed")
-        settings = self._settings.run_settings().model_copy(update={"extensions": self._extensions})
-        input = CompactInput(request_id=request_id or "", instructions=clean_text(instructions), settings=settings)
+        input = CompactInput(
+            request_id=request_id or "",
+            instructions=clean_text(instructions),
+            settings=self._settings.run_settings(),
+        )
         return await ask_for_compaction(self._sender, self.id, input, self.view)
 
     @reaching_server()
@@ -346,20 +385,3 @@ class Conversation:
                 raise
             # The run has taken as many signals as it may. Temporal's cancel means the same and has no such limit.
             await handle.cancel()
-
-
-def _birth() -> ConversationInput:
-    """What a new conversation begins with."""
-    return ConversationInput(nonce=secrets.token_hex(6), notes_ends=True, by_boundary=True)
-
-
-def _checked_content(content: str) -> str:
-    content = clean_text(content)
-    try:
-        content_size(content)
-    except TooLarge as error:
-        raise InputTooLarge(str(error)) from None
-    size = len(json.dumps(content, ensure_ascii=False).encode())
-    if size > MAX_JSON:
-        raise InputTooLarge(f"the input has {size} bytes as JSON, {MAX_JSON} are allowed; leave out control characters")
-    return content

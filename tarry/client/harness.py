@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 import time
 import uuid
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from datetime import timedelta
 from typing import Any, TypeVar, overload
 
@@ -30,6 +30,7 @@ from tarry.client.questions import Question, open_questions
 from tarry.client.waking import WakeCheck, WakePlan
 from tarry.client.work import WorkItem, work_item
 from tarry.connect import connect
+from tarry.core.agent import Agent
 from tarry.core.protocol import CONVERSATION, RETRY
 from tarry.core.waiting import SignalResult, TaskView
 from tarry.entries import EntryCache, EntryReader
@@ -58,19 +59,16 @@ class Harness:
         settings = settings or load_settings()
         return cls(await connect(settings, wait=wait), settings)
 
-    def conversation(
-        self, conversation_id: str | None = None, *, extensions: Sequence[str] | None = None
-    ) -> Conversation:
+    def conversation(self, conversation_id: str | None = None, *, agent: Agent | None = None) -> Conversation:
         """A handle; the conversation itself comes to exist with its first input. Without an id, a new one.
 
-        `extensions` selects by name whose tools and hooks count, for the runs of what is submitted by this handle and
-        for all later ones, until somebody selects others. At first all that are installed do.
+        `agent` is what it begins with when this handle starts it; one that exists keeps its own choices, and is
+        changed by `Conversation.configure` (spec §7.6).
 
         Raises:
             ValueError: the id is empty, longer than 200 bytes, or holds `/`, `~` or a control character.
         """
-        chosen = None if extensions is None else tuple(extensions)
-        return Conversation(self.client, self.settings, self._reader, _checked_id(conversation_id), chosen)
+        return Conversation(self.client, self.settings, self._reader, _checked_id(conversation_id), agent)
 
     async def start_task(self, task: DurableTask[In, R], input: In, *, key: str | None = None) -> DurableTaskHandle[R]:
         """Start a durable task, durably when it returns, also when no worker is up.

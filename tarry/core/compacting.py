@@ -9,6 +9,7 @@ from typing import Literal
 
 from pydantic import Field, RootModel
 
+from tarry.core.agent import ForAgent
 from tarry.core.compaction_view import CompactionReason
 from tarry.core.messages import Frozen, Usage
 from tarry.core.protocol import ModelFailure, RunSettings
@@ -29,7 +30,7 @@ class CompactInput(Frozen):
     settings: RunSettings = RunSettings()
 
 
-class SummaryInput(Frozen):
+class SummaryInput(ForAgent):
     """The pinned request for a summary: ids and a cutoff, never entries. The same again makes the same request."""
 
     conversation_id: str
@@ -40,7 +41,6 @@ class SummaryInput(Frozen):
     reason: CompactionReason
     instructions: str = ""
     sizes: Thresholds
-    extensions: tuple[str, ...] | None = None
     idle_timeout: float
 
 

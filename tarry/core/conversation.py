@@ -6,11 +6,14 @@ Pure. Time comes in as `now`.
 from __future__ import annotations
 
 from datetime import datetime
+from typing import Any
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, model_validator
 
 from signals.box import Delivery
+from tarry.core.agent import Agent, AgentChange
 from tarry.core.boundaries import is_reset, selected
+from tarry.core.choices import Choice, Choices, ChoicesTold
 from tarry.core.commits import CommitInput, Commits, Committed, SendSignal, submissions
 from tarry.core.compacting import NoSummary, Summary
 from tarry.core.compactions import Compactions
@@ -46,6 +49,8 @@ class OpenRun(Frozen):
     taken: tuple[Queued, ...] = Field(default=(), description="steers and writes that it took at a boundary")
     is_begun: bool = Field(default=False, description="its workflow is there and can be told of mail")
     is_told: bool = Field(default=False, description="that it could place something, since its last boundary")
+    began_with: int = Field(default=0, description="the number of the choices that it began with")
+    knows: int = Field(default=0, description="the number of the choices that it was told last")
 
 
 class ConversationState(BaseModel):
@@ -61,14 +66,24 @@ class ConversationState(BaseModel):
     refusals: list[Refusal] = Field(default_factory=list)
     commits: Commits = Field(default_factory=Commits)
     documents: Documents = Documents()
-    extensions: tuple[str, ...] | None = Field(default=None, description="selected last; None: all that are installed")
+    choices: Choices = Field(default_factory=Choices)
     by_boundary: bool = Field(default=False, description="False: one input a run; notes of commits wait for its end")
     compactions: Compactions = Field(default_factory=Compactions)
 
+    @model_validator(mode="before")
     @classmethod
-    def born(cls, nonce: str) -> ConversationState:
+    def _read_extensions(cls, data: Any) -> Any:
+        """An earlier version kept a list of extensions alone."""
+        if isinstance(data, dict) and data.get("extensions") is not None and "choices" not in data:
+            return {**data, "choices": {"log": [{"agent": {"extensions": data["extensions"]}}]}}
+        return data
+
+    @classmethod
+    def born(cls, nonce: str, agent: Agent | None = None) -> ConversationState:
         """A new conversation. Its transcript's chain begins with the nonce: no other conversation has its chains."""
-        return cls(nonce=nonce, transcript=Transcript(start=Position(chain=nonce)), by_boundary=True)
+        choices = Choices(log=[Choice(agent=agent or Agent())])
+        start = Transcript(start=Position(chain=nonce))
+        return cls(nonce=nonce, transcript=start, choices=choices, by_boundary=True)
 
     def open_next(self, now: datetime, conversation_id: str) -> None:
         """The final boundary: place the queued writes, then inputs, and open their run. Nothing while one is open."""
@@ -96,11 +111,12 @@ class ConversationState(BaseModel):
         if not inputs:
             return
         self.runs += 1
-        chosen = [self._chosen(item.settings) for item in inputs]
+        for item in inputs:
+            self._bring(item.settings)
         for item in inputs:
             entry = self.transcript.append(user_draft(item.content, now, self.runs))
             self.inbox.place(item, self.runs, entry.index)
-        settings = chosen[0].model_copy(update={"extensions": self.extensions})
+        settings = inputs[0].settings.for_agent(self.choices.agent)
         self.turnover_events = settings.turnover_events
         self.open = OpenRun(
             run=self.runs,
@@ -110,14 +126,31 @@ class ConversationState(BaseModel):
             start=self.transcript.end,
             settings=settings,
             context_start=self.transcript.context_start,
+            began_with=self.choices.number,
+            knows=self.choices.number,
         )
 
-    def _chosen(self, settings: RunSettings) -> RunSettings:
-        """The settings of an input, with the extensions of the conversation where it names none; the latest count."""
-        if settings.extensions is None:
-            return settings.model_copy(update={"extensions": self.extensions})
-        self.extensions = settings.extensions
-        return settings
+    def _bring(self, settings: RunSettings) -> None:
+        """Take the choices that came with an input; those of earlier versions named extensions."""
+        if settings.agent is not None:
+            self.configure(AgentChange(**{name: value for name, value in settings.agent if value is not None}))
+
+    def configure(self, change: AgentChange) -> None:
+        """Change the choices; no run begins, and no entry is made (spec §7.6)."""
+        self.choices.choose(change, self.transcript.end.index)
+
+    @property
+    def is_run_behind(self) -> bool:
+        """Whether the open run does not know the choices that count."""
+        return self.open is not None and self.open.knows < self.choices.number
+
+    def tell_choices(self) -> ChoicesTold:
+        """What to tell the open run, which counts as told."""
+        assert self.open is not None
+        told = ChoicesTold(number=self.choices.number, agent=self.choices.agent)
+        settings = self.open.settings.for_agent(told.agent)
+        self.open = self.open.model_copy(update={"knows": told.number, "settings": settings})
+        return told
 
     def _place_notes(self) -> None:
         for note in self.commits.taken_notes():
@@ -200,6 +233,7 @@ class ConversationState(BaseModel):
                 if item.is_input:
                     self.inbox.withdraw(item)
         self.usage = self.usage + result.usage
+        self.choices.place(result.taken_up, self.open.began_with, self.transcript.end.index)
         self.open = None
 
     def _placed(self, run: OpenRun, result: RunResult) -> tuple[list[str], list[Queued]]:
@@ -322,3 +356,4 @@ class ConversationInput(Frozen):
     carry: ConversationState | None = None
     notes_ends: bool = Field(default=False, description="False: maybe begun before an end of a run left an event")
     by_boundary: bool = Field(default=False, description="False: maybe begun before a run could answer several inputs")
+    agent: Agent = Field(default=Agent(), description="the choices that a new conversation begins with")

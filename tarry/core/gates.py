@@ -16,6 +16,7 @@ from pydantic import Field, RootModel
 from signals.box import Box, Delivery, KeyState
 from signals.parking import Park, commit, wake
 from signals.tokens import SignalKey
+from tarry.core.agent import ForAgent
 from tarry.core.messages import Frozen
 from tarry.core.protocol import ResolvedCall, ToolOutcome, digest
 from tarry.core.resolve import HookKind
@@ -53,7 +54,7 @@ class Arrived(Frozen):
         return cls(incoming=incoming, park=park, box=box.model_copy(update={"keys": {}, "memos": {}}))
 
 
-class PassInput(Frozen):
+class PassInput(ForAgent):
     """What hooks are asked about, with all that the call holds.
 
     With what has `arrived` it asks for a `Judged`: for verdicts, and for a pass only if the call wakes.
@@ -63,7 +64,6 @@ class PassInput(Frozen):
     conversation_id: str
     caller: str
     call: ResolvedCall
-    extensions: tuple[str, ...] | None = None
     keys: dict[str, dict[str, KeyState]] = Field(default_factory=dict)
     memos: dict[str, Any] = Field(default_factory=dict)
     arrived: Arrived | None = None

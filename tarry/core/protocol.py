@@ -12,10 +12,12 @@ from typing import Any, Literal
 from pydantic import Field, RootModel
 
 from signals.parking import Wake
+from tarry.core.agent import ForAgent
 from tarry.core.compaction_view import CompactionView
 from tarry.core.messages import AssistantMessage, Frozen, Usage
+from tarry.core.run_settings import QueueMode as QueueMode
+from tarry.core.run_settings import RunSettings as RunSettings
 from tarry.core.text import canonical_json
-from tarry.core.thresholds import Thresholds
 from tarry.core.transcript import Entry, PageRef, Position, ToolFacts
 from tarry.core.writes import Write
 
@@ -64,58 +66,6 @@ def digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
-QueueMode = Literal["one-at-a-time", "all"]
-"""How many of the steers, or of the follow-ups, that wait at a boundary are placed there."""
-
-
-class RunSettings(Frozen):
-    """The settings a run is pinned to when its input is admitted; later deploys do not change them.
-
-    Bounded, since they also come by Temporal signal, from any shell: no timer may be asked to be negative or endless.
-    """
-
-    heartbeat_timeout: float = Field(
-        default=8.0, ge=1, le=600, description="seconds without a heartbeat after which a worker counts as lost"
-    )
-    restart_limit: int = Field(default=5, ge=1, le=1_000, description="lost workers in a row after which work is held")
-    provider_retries: int = Field(
-        default=3, ge=0, le=20, description="retries of a model request after provider errors"
-    )
-    model_idle_timeout: float = Field(
-        default=60.0, ge=1, le=3_600, description="seconds of silence after which a response counts as stalled"
-    )
-    max_turns: int = Field(default=100, ge=1, le=10_000, description="model responses in one run")
-    turnover_events: int = Field(
-        default=1_000, ge=10, le=10_000, description="history events after which a workflow continues as new"
-    )
-    extensions: tuple[str, ...] | None = Field(
-        default=None, max_length=256, description="those whose tools and hooks count; None: as the conversation has it"
-    )
-    steering_mode: QueueMode = Field(
-        default="one-at-a-time", description="how many steers a boundary places; that of the oldest one counts"
-    )
-    follow_up_mode: QueueMode = Field(
-        default="one-at-a-time", description="how many follow-ups one run answers; that of the oldest one counts"
-    )
-    compaction: bool = Field(default=True, description="whether a context that grows too large is compacted by itself")
-    reserve_tokens: int = Field(
-        default=16_384, ge=0, le=10_000_000, description="of a model's window that a request leaves free"
-    )
-    keep_recent_tokens: int = Field(
-        default=20_000, ge=0, le=10_000_000, description="that a compaction keeps as they are"
-    )
-    background_tokens: int = Field(
-        default=32_768, ge=0, le=10_000_000, description="before the limit, where compaction begins beside the run"
-    )
-
-    @property
-    def sizes(self) -> Thresholds:
-        """The sizes that compaction goes by."""
-        return Thresholds(
-            reserve=self.reserve_tokens, keep_recent=self.keep_recent_tokens, background=self.background_tokens
-        )
-
-
 WhenBusy = Literal["steer", "follow_up", "reject"]
 """What becomes of an input while a run is open: placed between two of its turns, answered after it, or refused."""
 
@@ -149,7 +99,17 @@ class SubmitInput(Frozen):
 
 SubmissionStatus = Literal["queued", "placed", "done", "unanswered"]
 UnansweredReason = Literal[
-    "", "aborted", "model_error", "empty_answer", "cut_off", "max_turns", "refused", "lost", "reset", "stale"
+    "",
+    "aborted",
+    "no_model",
+    "model_error",
+    "empty_answer",
+    "cut_off",
+    "max_turns",
+    "refused",
+    "lost",
+    "reset",
+    "stale",
 ]
 
 
@@ -243,9 +203,12 @@ class RunResult(Frozen):
     placed: tuple[str, ...] = Field(default=(), description="request ids of the steers that it placed")
     places: dict[str, int] = Field(default={}, description="of steers and writes: the entry, or -1 for a stale write")
     answer: int | None = Field(default=None, description="index of the answer; None: the last entry")
+    taken_up: dict[int, int] = Field(
+        default_factory=dict, description="at which entries it was told of new choices, by their number"
+    )
 
 
-class ModelRequestInput(Frozen):
+class ModelRequestInput(ForAgent):
     """Ids and a cutoff, never entries: history grows linearly with the conversation (spec §6.1)."""
 
     conversation_id: str
@@ -253,7 +216,6 @@ class ModelRequestInput(Frozen):
     run_start: Position
     cutoff: Position
     turn: int
-    extensions: tuple[str, ...] | None = None
     idle_timeout: float
     heartbeat_timeout: float
     context_start: Position | None = Field(default=None, description="entries before it are no context; None: all are")
@@ -300,7 +262,7 @@ class ModelFailure(Frozen):
     """No response. `retry_after` is in seconds from the failure."""
 
     kind: Literal["failure"] = "failure"
-    error: Literal["retryable", "permanent", "overflow", "aborted"]
+    error: Literal["retryable", "permanent", "overflow", "aborted", "no_model"]
     text: str
     retry_after: float | None = None
     partial: str = ""
@@ -311,7 +273,7 @@ class ModelAnswer(RootModel[ModelTurn | ModelFailure]):
     """What a model request brought; on the wire it is the turn or the failure itself."""
 
 
-class ToolRunInput(Frozen):
+class ToolRunInput(ForAgent):
     """The intent: what is about to run, in history before it runs (spec §4.1).
 
     `run` is the number of the first run of this scheduling; with Temporal's attempt it fences off zombies (spec §4.6).
@@ -328,7 +290,6 @@ class ToolRunInput(Frozen):
     wake: Wake | None = Field(default=None, description="why it runs again; None: it has not parked")
     checkpoint: Any = None
     nested: bool = False
-    extensions: tuple[str, ...] | None = None
     first_run_id: str = Field(
         default="",
         description="of the call's first workflow run; another run's intent is a rerun after a reset. Empty: not told",

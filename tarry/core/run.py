@@ -11,6 +11,7 @@ from typing import assert_never
 
 from pydantic import BaseModel, Field
 
+from tarry.core.choices import MAX_LOG, ChoicesTold
 from tarry.core.messages import CUTTING_STOPS, AssistantMessage, Frozen, Usage
 from tarry.core.protocol import ModelFailure, ModelTurn, ResolvedCall, RunSettings, RunStatus, UnansweredReason
 from tarry.core.resolve import HookKind
@@ -39,6 +40,14 @@ class RunState(BaseModel):
     placed: list[str] = Field(default_factory=list, description="request ids of the steers that were placed")
     places: dict[str, int] = Field(default_factory=dict, description="of steers and writes: the entry, or `STALE`")
     has_mail: bool = False
+    told: ChoicesTold | None = Field(default=None, description="choices for the next request")
+    taken_up: dict[int, int] = Field(default_factory=dict, description="at which entries choices came, by their number")
+
+    def take_up(self, told: ChoicesTold, entry: int) -> None:
+        """New choices have come while the transcript had `entry` entries; older ones than known say nothing."""
+        if self.told is None or told.number > self.told.number:
+            self.told = told
+            self.taken_up = dict([*self.taken_up.items(), (told.number, entry)][-MAX_LOG:])
 
 
 class RunCarry(BaseModel):
@@ -57,6 +66,12 @@ class GenerationInput(Frozen):
     settings: RunSettings
     carry: RunCarry | None = None
     context_start: Position | None = Field(default=None, description="named by the newest head marker before `start`")
+
+    def for_request(self, state: RunState) -> GenerationInput:
+        """With the choices that count for the next request, and for whatever comes of it (spec §7.6)."""
+        if state.told is None:
+            return self
+        return self.model_copy(update={"settings": self.settings.for_agent(state.told.agent)})
 
 
 @dataclass(frozen=True)
@@ -243,6 +258,8 @@ def _failed(state: RunState, failure: ModelFailure, settings: RunSettings) -> St
     partial = _aborted(failure.partial)
     if failure.error == "aborted":
         return Step(Finish("unanswered", "aborted"), message=partial)
+    if failure.error == "no_model":
+        return Step(Finish("unanswered", "no_model", failure.text))
     if failure.error != "retryable" or state.failures >= settings.provider_retries:
         return Step(Finish("unanswered", "model_error", failure.text), message=partial)
     seconds = backoff(state.failures, failure.retry_after)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Literal
 
+from tarry.core.agent import ForAgent
 from tarry.core.inbox import MAX_CONTENT
 from tarry.core.messages import AssistantMessage, Frozen, ToolMessage
 from tarry.core.protocol import ResolvedCall
@@ -29,14 +30,13 @@ class RoundResult(Frozen):
     code: str
 
 
-class RunHookInput(Frozen):
+class RunHookInput(ForAgent):
     """What a run's hooks are told. `text` is what the model said beside its calls, or its answer."""
 
     moment: Moment
     conversation_id: str
     generation_id: str
     turn: int
-    extensions: tuple[str, ...] | None = None
     text: str
     results: tuple[RoundResult, ...] = ()
 

@@ -22,6 +22,7 @@ __all__ = [
     "ModelInfo",
     "ModelRequest",
     "ModelResponse",
+    "NoModel",
     "OwnThresholds",
     "Prices",
     "info_of",
@@ -79,6 +80,10 @@ class ModelError(Exception):
         self.retry_after = retry_after
         self.partial = partial
         self.usage = usage
+
+
+class NoModel(LookupError):
+    """No model answers to the name that was chosen, or none was chosen; its text says what there is."""
 
 
 class Model(Protocol):

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from signals.parking import Sleep
 from tarry.app import App, Extension
+from tarry.core.agent import Agent
 from tarry.core.protocol import RunSettings
 from tarry.embedded import EmbeddedServer
 from tarry.gates import DECISION, approvals
@@ -117,7 +118,7 @@ async def test_what_a_conversation_selected_outlives_the_wait_and_a_deploy_with_
     editing = [Extension("editing", [ledger.edit]), approvals(always)]
     late = [Extension("shells", [shell]), gate(lambda call, api: Block("locked down"), name="locked")]
     async with idle_stage(server, App(model=model, extensions=editing), tmp_path, max_turns=5) as on:
-        conversation = on.harness.conversation(extensions=["editing", "approvals"])
+        conversation = on.harness.conversation(agent=Agent(extensions=("editing", "approvals")))
         async with on.worker():
             submission = await conversation.submit("go")
             (waiting,) = await asked(on, conversation.id, 1)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tarry import App, Block, Extension, HookApi, HookCall, Hooks
+from tarry import Agent, App, Block, Extension, HookApi, HookCall, Hooks
 from tarry.embedded import EmbeddedServer
 from tarry.models import ModelRequest
 from tarry.testing import Reply, ScriptedModel, call, calls, say
@@ -48,7 +48,7 @@ async def test_a_conversation_has_the_tools_and_hooks_of_the_extensions_it_selec
     offered: list[list[str]] = []
     async with stage(server, app_that_records(offered), tmp_path) as on:
         everything = await ask(on.harness.conversation())
-        some = await ask(on.harness.conversation(extensions=["eyes"]))
+        some = await ask(on.harness.conversation(agent=Agent(extensions=("eyes",))))
 
     assert everything.codes == ["blocked", "blocked"]
     assert offered == [["look", "shell"], ["look"]]
@@ -61,9 +61,10 @@ async def test_a_selection_stays_with_the_conversation_until_another_is_made(
 ) -> None:
     offered: list[list[str]] = []
     async with stage(server, app_that_records(offered), tmp_path) as on:
-        chosen = on.harness.conversation("selecting", extensions=["hands"])
+        chosen = on.harness.conversation("selecting", agent=Agent(extensions=("hands",)))
         for conversation in (chosen, on.harness.conversation("selecting"), chosen):
             await ask(conversation)
-        await ask(on.harness.conversation("selecting", extensions=["eyes", "hands"]))
+        await chosen.configure(extensions=["eyes", "hands"])
+        await ask(chosen)
 
     assert offered == [["shell"], ["shell"], ["shell"], ["look", "shell"]]

@@ -1,0 +1,45 @@
+"""What a client looks at before it sends."""
+
+from __future__ import annotations
+
+import json
+
+from pydantic import ValidationError
+
+from tarry.client.errors import InputTooLarge
+from tarry.core.agent import AgentChange, AgentFields
+from tarry.core.inbox import TooLarge, content_size
+from tarry.core.text import clean_text
+
+MAX_JSON = 1280 * 1024
+"""Bytes of an input as JSON, where a quote takes two and a control character six; Temporal takes 2 MiB at once."""
+
+
+def checked_change(change: AgentFields) -> AgentChange:
+    """New choices.
+
+    Raises:
+        ValueError: one is none.
+    """
+    try:
+        return AgentChange.model_validate(change)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        raise ValueError(f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from None
+
+
+def checked_content(content: str) -> str:
+    """An input as it is sent.
+
+    Raises:
+        InputTooLarge: it is not sent.
+    """
+    content = clean_text(content)
+    try:
+        content_size(content)
+    except TooLarge as error:
+        raise InputTooLarge(str(error)) from None
+    size = len(json.dumps(content, ensure_ascii=False).encode())
+    if size > MAX_JSON:
+        raise InputTooLarge(f"the input has {size} bytes as JSON, {MAX_JSON} are allowed; leave out control characters")
+    return content
