@@ -20,7 +20,8 @@ from tarry.connect import INLINE_BYTES
 from tarry.core import results
 from tarry.core.protocol import ToolOutcome
 from tarry.core.results import Diagnostic
-from tarry.core.text import Bounded, bound_text
+from tarry.core.run_hooks import input_text
+from tarry.core.text import Bounded, bound_text, clean_text
 from tarry.store import BlobStore
 from tarry.tools import Tool, ToolResult
 
@@ -85,7 +86,7 @@ class Outcomes:
             full_output=reference,
         )
         if not nested:
-            return outcome
+            return outcome.model_copy(update={"handoff": _handoff(result.handoff)})
         return outcome.model_copy(update={"structured": content.text if tool.output is None else structured})
 
     def _keep_whole(self, text: str, home: asyncio.AbstractEventLoop) -> tuple[str, tuple[Diagnostic, ...]]:
@@ -122,6 +123,14 @@ def _structured(tool: Tool, result: ToolResult) -> tuple[Any, str]:
     if size > MAX_STRUCTURED_BYTES:
         return None, f"Its structured output has {size} bytes, {MAX_STRUCTURED_BYTES} are allowed."
     return data, ""
+
+
+def _handoff(text: Any) -> str | None:
+    if text is None:
+        return None
+    if not isinstance(text, str):
+        raise results.Unencodable(f"its handoff is a {type(text).__name__}, not a text")
+    return input_text(clean_text(text))
 
 
 def _lost_output(result: ToolResult, output: Output) -> tuple[Diagnostic, ...]:

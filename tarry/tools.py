@@ -27,13 +27,16 @@ class ToolResult:
 
     `content` is text or JSON data; it is bounded before the model sees it (spec §4.11). `details` is
     JSON data for programs and people and is never sent to the model. `structured` is what a program that
-    calls the tool reads, when the tool declares an output; by default the content.
+    calls the tool reads, when the tool declares an output; by default the content. `handoff` ends the run, as
+    done, after the round of this call: the next run reads nothing of what came before, only this text, if it
+    is not empty. Of several in a round the last one in call order counts; of a nested call none (spec §6.6).
     """
 
     content: Any
     is_error: bool = False
     details: Any = None
     structured: Any = None
+    handoff: str | None = None
 
 
 class RetryTool(Exception):

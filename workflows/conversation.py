@@ -7,7 +7,7 @@ runs, when it is quiet, and carries references rather than content (spec §8.2).
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 from typing import NoReturn, TypeVar
 
 from temporalio import workflow
@@ -37,11 +37,13 @@ from tarry.core.protocol import (
     SUBMISSION,
     SUBMIT,
     VIEW,
+    WITHDRAW,
     ConversationView,
     EntriesQuery,
     SubmissionLookup,
     SubmissionView,
     SubmitInput,
+    Withdrawal,
 )
 from tarry.core.transcript import NoSuchPosition, Slice
 from workflows import outbox, patches
@@ -63,7 +65,7 @@ _REFUSALS: dict[type[Exception], str] = {
     Outdated: DOCUMENT_CONFLICT,
 }
 
-_SIGNALS = (SUBMIT, COMPACT, CONFIGURE, ABORT)
+_SIGNALS = (SUBMIT, WITHDRAW, COMPACT, CONFIGURE, ABORT)
 """Plain signals that any shell may send."""
 
 MAX_ID = 900
@@ -292,6 +294,20 @@ class Conversation:
         """Stop the open run and withdraw what is queued; the id of the run to wait for, or nothing."""
         return self._abort()
 
+    @workflow.update(name=WITHDRAW)
+    async def withdraw(self, request_id: str) -> Withdrawal:
+        """Take back a submission that is still queued (spec §7.1)."""
+        return await self._withdraw(request_id)
+
+    async def _withdraw(self, request_id: str) -> Withdrawal:
+        """Behind what came before it, so that one which is being looked up is found."""
+        async with self._admission:
+            if await find_submission(self._state.inbox, request_id) is None:
+                return "not_found"
+            answer = self._state.inbox.take_back(request_id)
+            self._tell_settled()
+            return answer
+
     @workflow.signal(dynamic=True)
     async def on_signal(self, name: str, args: Sequence[RawValue]) -> None:
         """Temporal signals by name, from any shell: never fails, and keeps why it refused."""
@@ -304,14 +320,19 @@ class Conversation:
                 self._state.configure(change)
         elif name == COMPACT:
             self._compact_by_signal(args)
+        elif name == WITHDRAW and (request_id := read_signal(args, str)) is not None:
+            await self._unless_refused(name, request_id, self._withdraw(request_id))
         elif name != SUBMIT:
             self._state.refuse(f"{name[:100]}: no such signal; known are {', '.join(_SIGNALS)}")
         elif (input := self._readable(name, args, SubmitInput)) is not None:
-            try:
-                await self._admit(input)
-            # Any of Temporal's own failures would end the conversation: also that of a look-up that was ended by hand.
-            except FailureError as error:
-                self._state.refuse(f"{name}: {error.message}", input.request_id)
+            await self._unless_refused(name, input.request_id, self._admit(input))
+
+    async def _unless_refused(self, name: str, request_id: str, work: Awaitable[object]) -> None:
+        try:
+            await work
+        # Any of Temporal's own failures would end the conversation: also that of a look-up that was ended by hand.
+        except FailureError as error:
+            self._state.refuse(f"{name}: {error.message}", request_id)
 
     def _compact_by_signal(self, args: Sequence[RawValue]) -> None:
         input = read_signal(args, CompactInput)

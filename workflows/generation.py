@@ -42,6 +42,7 @@ from tarry.core.transcript import (
     Transcript,
     assistant_draft,
     note_draft,
+    reset_draft,
     user_draft,
 )
 from workflows import ends, hook_tasks, options
@@ -171,7 +172,7 @@ class Generation:
         round = Round(self._input, self._state.turn, command.calls, self._stop)
         for draft in await round.results(self._input.run):
             self._transcript.append(draft)
-        return machine.RoundEnded()
+        return machine.RoundEnded(None if self._stop.is_set else round.handoff)
 
     async def _hear_round(self) -> machine.Event:
         self._phase = "hooks"
@@ -230,6 +231,8 @@ class Generation:
             self._transcript.append(assistant_draft(step.message, now, self._input.run, self._model, usage))
         if step.note:
             self._note(step.note)
+        if step.handoff is not None:
+            self._transcript.append(reset_draft(now, self._input.run, self._transcript.end, step.handoff))
 
     def _should_turn_over(self) -> bool:
         info = workflow.info()

@@ -39,15 +39,21 @@ class Round:
         self._turn = turn
         self._calls = calls
         self._stop = stop
+        self.handoff: str | None = None
 
     async def results(self, run: int) -> list[Draft]:
-        """Run the calls, in parallel unless one of them is sequential; their results in call order."""
+        """Run the calls, in parallel unless one of them is sequential; their results in call order.
+
+        The last `handoff` of them, in that order, stays.
+        """
         slots = list(enumerate(self._calls))
         if any(call.sequential for call in self._calls):
             outcomes = [await self._outcome(slot, call) for slot, call in slots]
         else:
             outcomes = list(await asyncio.gather(*(self._outcome(slot, call) for slot, call in slots)))
         now = workflow.now()
+        handoffs = [outcome.handoff for outcome in outcomes if outcome.handoff is not None]
+        self.handoff = handoffs[-1] if handoffs else None
         return [
             result_draft(
                 ToolMessage(call_id=call.call_id, name=call.tool, text=outcome.text, is_error=outcome.is_error),

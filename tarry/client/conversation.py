@@ -6,7 +6,6 @@ import contextlib
 import secrets
 import uuid
 from collections.abc import Sequence
-from datetime import timedelta
 from typing import Any, TypeVar, Unpack
 
 from pydantic import BaseModel
@@ -31,8 +30,9 @@ from tarry.client.commits import Sender, commit_with
 from tarry.client.compactions import Compaction, ask_for_compaction
 from tarry.client.conversation_documents import ConversationDocument
 from tarry.client.documents import DocumentReader, StoredDocument, inline
-from tarry.client.errors import InputTooLarge, NoSuchConversation, reaching_server, translate
+from tarry.client.errors import UPDATE_TIMEOUT, InputTooLarge, NoSuchConversation, reaching_server, translate
 from tarry.client.submission import Submission
+from tarry.client.withdrawing import Withdrawn, withdraw
 from tarry.connect import sending_inline
 from tarry.core.agent import Agent, AgentFields
 from tarry.core.choices import AGENT, CONFIGURE
@@ -61,9 +61,6 @@ from tarry.settings import Settings
 
 T = TypeVar("T")
 M = TypeVar("M", bound=BaseModel)
-
-UPDATE_TIMEOUT = timedelta(seconds=1.5)
-"""How long an answer is waited for before the input is left with the server alone (spec §7.1)."""
 
 
 class Conversation:
@@ -291,6 +288,18 @@ class Conversation:
         sender = Sender(self._settings, self.id, "client", f"{self.id}~{nonce}")
         commit = sender.compose(key or uuid.uuid4().hex, notes, inputs, signals, tasks)
         return await commit_with(DocumentReader(self._client), self.id, commit, edits, inline)
+
+    async def withdraw(self, request_id: str) -> Withdrawn:
+        """Take back a submission that is still queued; it then ends as `unanswered`: `aborted` (spec §7.1).
+
+        `already_placed`: a run answers it, or places it at its boundary; `abort` stops that. `settled`: it has ended.
+        `accepted`: no worker answered, and the wish waits with the server for one.
+
+        Raises:
+            NoSuchConversation: nothing with that id.
+            ServerUnavailable: no server answers.
+        """
+        return await withdraw(self._client, self.id, request_id)
 
     def submission(self, request_id: str) -> Submission:
         """A handle on an earlier submission."""

@@ -17,11 +17,15 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import AsyncIterator
+from datetime import timedelta
 
 from temporalio.exceptions import ApplicationError
 from temporalio.service import RPCError, RPCStatusCode
 
 from tarry.core.protocol import BUSY, CONFLICT, DOCUMENT_CONFLICT, INBOX_FULL, NOT_HELD
+
+UPDATE_TIMEOUT = timedelta(seconds=1.5)
+"""How long an answer is waited for before what was sent is left with the server alone (spec §7.1)."""
 
 
 class TarryError(Exception):

@@ -22,9 +22,9 @@ from signals.tokens import Signal
 from tarry import app as apps
 from tarry import attributes
 from tarry.client import registry, signals, tasks
-from tarry.client.conversation import UPDATE_TIMEOUT, Conversation
+from tarry.client.conversation import Conversation
 from tarry.client.durable_tasks import DurableTaskHandle, start_task
-from tarry.client.errors import NoSuchConversation, NoSuchTask, NotHeld, reaching_server, translate
+from tarry.client.errors import UPDATE_TIMEOUT, NoSuchConversation, NoSuchTask, NotHeld, reaching_server, translate
 from tarry.client.lists import literal
 from tarry.client.questions import Question, open_questions
 from tarry.client.waking import WakeCheck, WakePlan

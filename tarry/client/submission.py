@@ -13,6 +13,7 @@ from temporalio.service import RPCError, RPCStatusCode
 from tenacity import AsyncRetrying, retry_if_exception, retry_if_result, wait_exponential, wait_fixed
 
 from tarry.client.errors import NoSuchConversation, RequestConflict, SubmissionRefused
+from tarry.client.withdrawing import Withdrawn, withdraw
 from tarry.core import inbox
 from tarry.core.messages import AssistantMessage
 from tarry.core.protocol import (
@@ -79,6 +80,10 @@ class Submission:
         self._content = content
         self._client = client
         self._reader = reader
+
+    async def abort(self) -> Withdrawn:
+        """Take it back if it is still queued; says what became of that, as `Conversation.withdraw`."""
+        return await withdraw(self._client, self.conversation_id, self.request_id)
 
     async def status(self) -> SubmissionView:
         """What became of it so far; waits for a worker while none is up.

@@ -19,6 +19,7 @@ from tarry.core.protocol import (
     SubmissionView,
     SubmitInput,
     UnansweredReason,
+    Withdrawal,
     digest,
 )
 from tarry.core.writes import STALE, Write
@@ -201,6 +202,14 @@ class Inbox(BaseModel):
         """End one queued item as aborted."""
         self.queue.remove(item)
         self.settle(item.request_id, answer=None, reason="aborted")
+
+    def take_back(self, request_id: str) -> Withdrawal:
+        """Withdraw a submission that is known here or in the archive, if it is still queued."""
+        queued = next((item for item in self.queue if item.request_id == request_id), None)
+        if queued is not None:
+            self.withdraw(queued)
+            return "withdrawn"
+        return "already_placed" if request_id in self.live else "settled"
 
     def withdraw_queued(self) -> None:
         """End every queued input as aborted; queued writes stay (spec §7.4)."""

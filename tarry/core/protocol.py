@@ -32,6 +32,7 @@ RECONCILE = "tarry.reconcile"
 
 SUBMIT = "tarry.submit"
 ABORT = "tarry.abort"
+WITHDRAW = "tarry.withdraw"
 RETRY = "tarry.retry"
 MEMO = "tarry.memo"
 ANNOUNCE = "tarry.announce"
@@ -125,6 +126,10 @@ class SubmissionView(Frozen):
     answer_text: str | None = None
     reason: UnansweredReason = ""
     detail: str = ""
+
+
+Withdrawal = Literal["withdrawn", "already_placed", "settled", "not_found"]
+"""What became of a wish to take a submission back: it was still queued, or why not."""
 
 
 class SubmissionLookup(Frozen):
@@ -326,6 +331,7 @@ class ToolOutcome(Frozen):
     code: OutcomeCode = ""
     facts: ToolFacts = ToolFacts()
     structured: Any = Field(default=None, description="what a calling task reads; never sent to a model")
+    handoff: str | None = Field(default=None, description="ends the run, and begins the context of the next one")
 
 
 class Reconciliation(Frozen):

@@ -105,7 +105,8 @@ def replaced(outcome: ToolOutcome, content: Any, *, is_error: bool, details: Any
     """
     made = outcome_from(bound_text(encode_content(content)), is_error=is_error, details=details)
     facts = made.facts.model_copy(update={"code": outcome.code, "full_output": outcome.facts.full_output})
-    return made.model_copy(update={"code": outcome.code, "facts": facts, "structured": outcome.structured})
+    kept = {"code": outcome.code, "structured": outcome.structured, "handoff": outcome.handoff}
+    return made.model_copy(update={**kept, "facts": facts})
 
 
 def blocked(tool: str, code: Literal["blocked", "denied", "expired"], reason: str, by: str = "") -> ToolOutcome:

@@ -37,6 +37,7 @@ class RunState(BaseModel):
     cut: int = 0
     usage: Usage = Usage()
     after_tools: HookKind = ""
+    handoff: str | None = None
     placed: list[str] = Field(default_factory=list, description="request ids of the steers that were placed")
     places: dict[str, int] = Field(default_factory=dict, description="of steers and writes: the entry, or `STALE`")
     has_mail: bool = False
@@ -104,7 +105,9 @@ class WorkerStopped:
 
 @dataclass(frozen=True)
 class RoundEnded:
-    """Every call of the response has its result."""
+    """Every call of the response has its result; `handoff` when one of them asked for it."""
+
+    handoff: str | None = None
 
 
 @dataclass(frozen=True)
@@ -187,12 +190,16 @@ Command = RequestModel | Pause | RunCalls | HearRound | Yield | Hold | Finish
 
 @dataclass(frozen=True)
 class Step:
-    """What to append, in order, and what to do then. `note` is for people only, `user` an input."""
+    """What to append, in order, and what to do then.
+
+    `note` is for people only, `user` an input; a `handoff` is all that the next run reads of what came before it.
+    """
 
     command: Command
     message: AssistantMessage | None = None
     note: str = ""
     user: str = ""
+    handoff: str | None = None
 
 
 def advance(state: RunState, event: Event, settings: RunSettings) -> Step:
@@ -220,15 +227,22 @@ def advance(state: RunState, event: Event, settings: RunSettings) -> Step:
 def _hooked(state: RunState, event: RoundEnded | RoundHeard | Yielded, settings: RunSettings) -> Step:
     match event:
         case RoundEnded():
-            return Step(HearRound()) if state.after_tools else _next_turn(state, settings)
+            state.handoff = event.handoff
+            return Step(HearRound()) if state.after_tools else _after_round(state, settings)
         case RoundHeard():
-            return Step(Finish("done")) if event.terminates else _next_turn(state, settings)
+            return _after_round(state, settings, terminates=event.terminates)
         case Yielded(go_on=None):
             return Step(Finish("done"))
         case Yielded():
             step = _next_turn(state, settings)
             # What nobody will read any more is no input.
             return step if isinstance(step.command, Finish) else replace(step, user=event.go_on or "")
+
+
+def _after_round(state: RunState, settings: RunSettings, *, terminates: bool = False) -> Step:
+    if terminates or state.handoff is not None:
+        return Step(Finish("done"), handoff=state.handoff)
+    return _next_turn(state, settings)
 
 
 def _responded(state: RunState, turn: ModelTurn) -> Step:

@@ -80,3 +80,12 @@ def test_the_first_task_with_words_to_go_on_with_counts_and_they_are_bounded() -
     long = continuation([completed({"continue": "x" * (2 * MAX_CONTENT)})])
     assert long is not None
     assert len(long) == MAX_CONTENT
+
+
+def test_a_handoff_ends_the_run_after_its_round_and_after_the_hooks_heard_of_it() -> None:
+    handed = Step(Finish("done"), handoff="carry on")
+    assert advance(RunState(), RoundEnded("carry on"), SETTINGS) == handed
+
+    state = RunState(after_tools="quick")
+    assert advance(state, RoundEnded("carry on"), SETTINGS) == Step(HearRound())
+    assert advance(state, RoundHeard(terminates=False), SETTINGS) == handed
