@@ -7,20 +7,22 @@ from typing import Any
 
 from activities.documents import run_edit
 from tarry.api import Send, Start
+from tarry.app import Registry
 from tarry.client import Harness, NoSuchTask
 from tarry.client.commits import Sender, commit_with
 from tarry.client.documents import DocumentReader
 from tarry.core.commits import CommitInput
 from tarry.core.protocol import Notify, SubmissionView, WhenBusy, digest
 from tarry.core.text import canonical_json
-from tarry.documents import Edit
+from tarry.documents import Document, Edit
 
 
 class Committer:
     """Speaks for one task."""
 
-    def __init__(self, harness: Harness, conversation_id: str, task_id: str) -> None:
+    def __init__(self, harness: Harness, registry: Registry, conversation_id: str, task_id: str) -> None:
         self._harness = harness
+        self._registry = registry
         self._conversation_id = conversation_id
         self._task_id = task_id
         self.reader = DocumentReader(harness.client)
@@ -44,6 +46,15 @@ class Committer:
         owner = self._task_id.partition("/")[0]
         sender = Sender(self._harness.settings, self._conversation_id, self._task_id, owner)
         return sender.compose(key, notes, inputs, signals, tasks)
+
+    def check_declared(self, document: Document[Any]) -> None:
+        """Whether an extension declares it: two that share a name would read each other's values.
+
+        Raises:
+            ValueError: none does.
+        """
+        if document.name not in self._registry.documents:
+            raise ValueError(f"no document is named {document.name!r}; declare it in the extension's documents")
 
     async def commit(self, commit: CommitInput, edits: Sequence[Edit[Any]] = ()) -> bool:
         """Send it, with the edits made of what the documents are; raises as `commit_with`."""

@@ -184,6 +184,8 @@ class Outreach(ToolApi):
 
     def document(self, document: Document[T]) -> TaskDocument[T]:
         """A document of the own conversation, or of its session."""
+        self._check_open()
+        self._committer.check_declared(document)
         return TaskDocument(self._committer.reader, self.conversation_id, document, self._at_home)
 
     def _send(
@@ -229,4 +231,6 @@ class Outreach(ToolApi):
         edits: Sequence[Edit[Any]],
     ) -> Future[bool]:
         commit = self._committer.compose(key, notes, inputs, signals, tasks)
+        for edit in edits:
+            self._committer.check_declared(edit.document)
         return self._at_home(lambda: asyncio.create_task(self._committer.commit(commit, edits)))

@@ -83,7 +83,7 @@ class RunApi(Outreach):
         is_safe = input.call.replay == "safe" and (declared is None or declared.replay == "safe")
         may_park = is_safe and purpose == "memo"
         self._nesting = Nesting(client, input, registry, self._at_home, may_park=may_park)
-        self._committer = Committer(harness, input.conversation_id, input.task_id)
+        self._committer = Committer(harness, host.registry, input.conversation_id, input.task_id)
         self._queue = info.task_queue
         self._call = call_of(client, input)
         self._input = input

@@ -51,5 +51,10 @@ class DocumentsApi(Protocol):
     """Documents."""
 
     def document(self, document: Document[T]) -> TaskDocument[T]:
-        """A document of this task's conversation, or of its session, to be read (spec §7.7). Edit it in a commit."""
+        """A document of this task's conversation, or of its session, to be read (spec §7.7). Edit it in a commit.
+
+        Raises:
+            ValueError: no extension of the worker declares it.
+            StaleRun: this run was given up.
+        """
         ...

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 from pydantic import BaseModel
 
@@ -29,7 +30,7 @@ def adding(step: str) -> Callable[[Plan], None]:
     return change
 
 
-def counting() -> DurableTask[str, str]:
+def echoing() -> DurableTask[str, str]:
     """A task that is over at once."""
     task: DurableTask[str, str] = DurableTask("app.echo", str, str)
 
@@ -40,9 +41,7 @@ def counting() -> DurableTask[str, str]:
     return task
 
 
-def app_doing(
-    work: Callable[[ToolApi], Awaitable[str | None]], *documents: Document[Plan], replay: bool = False
-) -> App:
+def app_doing(work: Callable[[ToolApi], Awaitable[str | None]], *documents: Document[Any], replay: bool = False) -> App:
     """Each input is answered by one call of the tool `work`, and then in text."""
 
     @tool(name="work", replay="safe" if replay else "unsafe")
@@ -50,5 +49,20 @@ def app_doing(
         return await work(api) or "worked"
 
     model = ScriptedModel.for_each_input([call("work"), say("done")])
-    extension = Extension("test", [working], tasks=[counting()], documents=documents or (PLAN, NOTES, SHARED))
+    extension = Extension("test", [working], tasks=[echoing()], documents=documents or (PLAN, NOTES, SHARED))
     return App(model=model, extensions=[extension])
+
+
+class PlanInTwo(BaseModel):
+    open: list[str] = []
+    done: list[str] = []
+
+
+def in_two(migrated: list[object]) -> Document[PlanInTwo]:
+    """The plan as a later deploy declares it; what it migrates is told."""
+
+    def migrate(value: dict[str, list[str]], version: int) -> dict[str, list[str]]:
+        migrated.append(dict(value))
+        return {"open": value.pop("steps"), "done": []}
+
+    return Document("app.plan", 2, PlanInTwo, history="rewindable", migrate=migrate)
