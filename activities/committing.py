@@ -41,18 +41,22 @@ class Committer:
             ValueError: the task belongs to no conversation; a task's input does not fit.
             Unreadable: a value does not fit its token.
         """
-        if not self._conversation_id:
-            raise ValueError("this task belongs to no conversation: there is nothing to commit to")
+        self._check_conversation()
         owner = self._task_id.partition("/")[0]
         sender = Sender(self._harness.settings, self._conversation_id, self._task_id, owner)
         return sender.compose(key, notes, inputs, signals, tasks)
+
+    def _check_conversation(self) -> None:
+        if not self._conversation_id:
+            raise ValueError("this task belongs to no conversation: there is nothing to read there or to commit to")
 
     def check_declared(self, document: Document[Any]) -> None:
         """Whether an extension declares it: two that share a name would read each other's values.
 
         Raises:
-            ValueError: none does.
+            ValueError: none does; or the task belongs to no conversation.
         """
+        self._check_conversation()
         if document.name not in self._registry.documents:
             raise ValueError(f"no document is named {document.name!r}; declare it in the extension's documents")
 

@@ -54,7 +54,7 @@ class DocumentsApi(Protocol):
         """A document of this task's conversation, or of its session, to be read (spec §7.7). Edit it in a commit.
 
         Raises:
-            ValueError: no extension of the worker declares it.
+            ValueError: no extension of the worker declares it, or this task belongs to no conversation.
             StaleRun: this run was given up.
         """
         ...
