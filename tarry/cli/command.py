@@ -10,6 +10,7 @@ import typer
 from tarry.cli.ask import ask
 from tarry.cli.demo import app as demo
 from tarry.cli.dev import dev
+from tarry.cli.documents import documents
 from tarry.cli.exits import EXIT_CODES
 from tarry.cli.explain import explain
 from tarry.cli.gateway import gateway
@@ -30,7 +31,23 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-for _command in (dev, worker, gateway, ask, submit, wait, transcript, ps, explain, signal, receipt, retry, abort, wake):
+for _command in (
+    dev,
+    worker,
+    gateway,
+    ask,
+    submit,
+    wait,
+    transcript,
+    documents,
+    ps,
+    explain,
+    signal,
+    receipt,
+    retry,
+    abort,
+    wake,
+):
     app.command(epilog=EXIT_CODES)(_command)
 app.add_typer(registry, name="registry")
 app.add_typer(demo, name="demo")

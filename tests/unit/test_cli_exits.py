@@ -62,7 +62,7 @@ def test_each_error_has_its_exit_code_and_its_word(error: Exception, exit_code: 
     "words",
     [
         *("ask hello", "submit hello", "wait c r", "transcript c", "ps", "retry i", "abort i", "explain i"),
-        *("signal t n k 1", "receipt t d", "wake", "wake --watch"),
+        *("signal t n k 1", "receipt t d", "wake", "wake --watch", "documents c"),
     ],
 )
 def test_every_command_says_in_one_line_that_no_server_answers(words: str, capsys: pytest.CaptureFixture[str]) -> None:
