@@ -12,9 +12,9 @@ from functools import partial
 
 from temporalio import activity
 
+from activities.calling import called
 from activities.gates import limit
 from activities.model_call import call_model
-from activities.run_hooks import called
 from tarry.app import App
 from tarry.core import compaction
 from tarry.core.compacting import COMPACT, NoSummary, Summary, SummaryAnswer, SummaryInput

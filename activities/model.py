@@ -7,10 +7,13 @@ from collections.abc import Callable
 from temporalio import activity
 
 from activities.model_call import call_model
+from activities.prompting import Prepared, prepare
+from activities.reports import Reports
+from activities.request_hooks import RequestHooks
 from tarry.app import App, Registry
 from tarry.core.arguments import normalise_calls
-from tarry.core.context import model_messages
 from tarry.core.messages import AssistantMessage
+from tarry.core.prompt import PromptPatch
 from tarry.core.protocol import MODEL_REQUEST, ModelAnswer, ModelFailure, ModelRequestInput, ModelTurn
 from tarry.core.resolve import resolve_calls
 from tarry.core.text import clean_text
@@ -34,39 +37,53 @@ class ModelActivities:
         except NoModel as error:
             return ModelAnswer(ModelFailure(error="no_model", text=str(error)))
         registry = self._registry.chosen(input.agent)
+        reports = Reports()
 
         async def ask(on_text: Callable[[str], None]) -> ModelTurn:
-            return _turn(registry, model, await self._respond(input, registry, model, on_text))
+            prepared = await self._prepare(registry, input, reports)
+            response = await _respond(model, prepared.request, RequestHooks(registry, input, reports), on_text)
+            return _turn(registry, model, response, prepared.patches, reports)
 
-        return ModelAnswer(await call_model(model.name, ask))
+        answer = await call_model(model.name, ask)
+        if isinstance(answer, ModelFailure):
+            answer = answer.model_copy(update={"problems": reports.new})
+        return ModelAnswer(answer)
 
-    async def _respond(
-        self, input: ModelRequestInput, registry: Registry, model: Model, on_text: Callable[[str], None]
-    ) -> ModelResponse:
+    async def _prepare(self, registry: Registry, input: ModelRequestInput, reports: Reports) -> Prepared:
         entries = await self._reader.context(
             input.conversation_id, input.generation_id, input.run_start, input.cutoff, input.context_start
         )
-        agent = self._registry.resolved(input.agent)
-        request = ModelRequest(
-            messages=model_messages(entries),
-            instructions=agent.instructions or "",
-            tools=registry.specs(),
-            session_id=input.conversation_id,
-            idle_timeout=input.idle_timeout,
-            thinking=agent.thinking or "off",
-        )
-        return await model.respond(request, on_text)
+        reports.know(entry.note for entry in entries if entry.index >= input.run_start.index)
+        return await prepare(registry, self._registry.resolved(input.agent), input, entries, reports)
 
 
-def _turn(registry: Registry, model: Model, response: ModelResponse) -> ModelTurn:
-    message = _clean(response.message)
+async def _respond(
+    model: Model, request: ModelRequest, hooks: RequestHooks, on_text: Callable[[str], None]
+) -> ModelResponse:
+    """The response, cleaned. The hooks hear of it, or of its failure."""
+    request = await hooks.before(request)
+    try:
+        response = await model.respond(request, on_text)
+        response = response.model_copy(update={"message": _clean(response.message)})
+    except Exception as error:  # a model is application code and may raise or return anything
+        await hooks.after(error)
+        raise
+    await hooks.after(response)
+    return response
+
+
+def _turn(
+    registry: Registry, model: Model, response: ModelResponse, patches: tuple[PromptPatch, ...], reports: Reports
+) -> ModelTurn:
     return ModelTurn(
-        message=message,
-        calls=resolve_calls(message, registry.tools, registry.gated, registry.heard),
+        message=response.message,
+        calls=resolve_calls(response.message, registry.tools, registry.gated, registry.heard),
         usage=response.usage,
         model=model.name,
         after_tools=registry.after_tools,
         on_yield=registry.on_yield,
+        prompt=patches,
+        problems=reports.new,
     )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -10,9 +9,9 @@ from typing import Any
 
 from temporalio import activity
 
+from activities.calling import called
 from activities.gates import limit
 from activities.heartbeat import Heartbeat
-from activities.runner import ToolThread
 from tarry.app import Registry
 from tarry.core.protocol import Progress, ResolvedCall
 from tarry.core.run_hooks import ASK_RUN_HOOKS, Moment, RunHookAnswer, RunHookInput, input_text
@@ -63,19 +62,6 @@ class RunHookActivities:
 
 def _hook(hooks: Hooks, moment: Moment) -> Callable[[Turn], Any] | None:
     return hooks.after_tools if moment == "after_tools" else hooks.on_yield
-
-
-async def called(code: Callable[[], Any], ends: float) -> Any:
-    """What a hook answers, if it does before the clock shows `ends`; whatever goes wrong is raised."""
-    stop = threading.Event()
-    thread = ToolThread(code, stop, "tarry-hook")
-    ended = await thread.wait(max(ends - time.monotonic(), 0))
-    if ended is None:
-        await thread.stop(0.1)
-        raise TimeoutError("it gave no answer in time")
-    if ended.error is not None:
-        raise RuntimeError(f"{type(ended.error).__name__}: {ended.error}")
-    return ended.value
 
 
 def _tasks(answer: Sequence[HookTask] | None) -> list[ResolvedCall]:

@@ -16,6 +16,7 @@ from tarry.core.text import canonical_json
 from tarry.documents import Document
 from tarry.hooks import Hooks
 from tarry.models import Model, NoModel
+from tarry.sections import Section
 from tarry.tasks import DurableTask
 from tarry.tools import Tool
 from tarry.webhooks.sources import WebhookSource
@@ -24,7 +25,7 @@ from tarry.wraps import Wrap
 
 @dataclass(frozen=True)
 class Extension:
-    """A named bundle of tools, durable tasks, their signals and documents, hooks and wrappers, installed as one.
+    """A named bundle of tools, tasks, their signals and documents, hooks, wrappers and sections of the prompt.
 
     Change `version` with the hooks: calls that wait before their intent are then asked anew (spec §5.3).
     """
@@ -37,13 +38,14 @@ class Extension:
     version: str = ""
     wraps: Sequence[Wrap] = ()
     documents: Sequence[Document[Any]] = ()
+    sections: Sequence[Section] = ()
 
 
 class Registry:
     """The extensions of a process, in the order of installation.
 
-    Installing an extension under a known name replaces it in place. Of tools, signals or tasks
-    with one name the one installed last counts. `defaults` are the choices of whoever chooses nothing.
+    Installing an extension under a known name replaces it in place. Of tools, signals, tasks or sections with one name
+    the one installed last counts. `defaults` are the choices of whoever chooses nothing.
     """
 
     def __init__(self, extensions: Iterable[Extension] = (), defaults: Agent | None = None) -> None:
@@ -57,15 +59,15 @@ class Registry:
         """Add `extension`, or replace the one of its name.
 
         Raises:
-            ValueError: two of its tools, signals, tasks or documents share a name, a tool's name is one a provider
-                refuses, a task has no phase, or a document no initial value.
+            ValueError: two of its tools, signals, tasks, documents or sections share a name, a tool's name is one a
+                provider refuses, a task has no phase, or a document no initial value.
         """
-        for kind, declared in (
-            ("signals", extension.signals),
-            ("tasks", extension.tasks),
-            ("documents", extension.documents),
+        for kind, known in (
+            ("signals", [one.name for one in extension.signals]),
+            ("tasks", [one.name for one in extension.tasks]),
+            ("documents", [one.name for one in extension.documents]),
+            ("sections", [one.key for one in extension.sections]),
         ):
-            known = [one.name for one in declared]
             if (twice := next((name for name in known if known.count(name) > 1), None)) is not None:
                 raise ValueError(f"extension {extension.name}: two {kind} are named {twice}")
         for task in extension.tasks:
@@ -134,6 +136,11 @@ class Registry:
     def wraps(self) -> tuple[Wrap, ...]:
         """The wrappers of every tool, in order of installation: the first is outermost."""
         return tuple(wrap for extension in self._extensions.values() for wrap in extension.wraps)
+
+    @property
+    def sections(self) -> tuple[Section, ...]:
+        """The sections of the prompt; of two with one key the later one, in the place of the earlier."""
+        return tuple({one.key: one for extension in self._extensions.values() for one in extension.sections}.values())
 
     @property
     def gated(self) -> HookKind:

@@ -1,4 +1,4 @@
-"""Hooks of an extension: what it may say before a tool runs, of every result, and of a run (spec §5, §6.5).
+"""Hooks of an extension: what it may say of calls, results, runs and requests (spec §5, §6.5, §13.6).
 
 A hook answers; the call makes the answer durable. Hooks may be asked again at any time, so what one does outside is
 keyed by the call and its arguments, `HookCall.task_id` and `HookCall.digest`, or remembered in a memo.
@@ -15,6 +15,7 @@ from signals.parking import Sleep
 from signals.tokens import Signal
 from tarry.api import Expired, Received, ToolApi
 from tarry.core.compaction_view import CompactionReason
+from tarry.core.messages import AssistantMessage, Message, Usage
 from tarry.core.run_hooks import RoundResult
 from tarry.tasks import DurableTask
 from tarry.tools import ToolResult
@@ -185,6 +186,32 @@ CompactGate = Decline | OwnSummary | None
 BeforeCompact = Callable[[Compacting], Awaitable[CompactGate] | CompactGate]
 
 
+@dataclass(frozen=True)
+class RequestTold:
+    """A request that is about to be sent, as the hooks before made it."""
+
+    conversation_id: str
+    generation_id: str
+    turn: int
+    instructions: str
+    messages: tuple[Message, ...]
+    tools: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class ResponseTold:
+    """How a request ended: with a `message` and what it cost, or with the text of an `error`."""
+
+    conversation_id: str
+    generation_id: str
+    turn: int
+    message: AssistantMessage | None
+    usage: Usage | None
+    error: str
+
+
+BeforeRequest = Callable[[RequestTold], Awaitable[Sequence[Message] | None] | Sequence[Message] | None]
+AfterResponse = Callable[[ResponseTold], Awaitable[None] | None]
 TaskHook = Callable[[Any, ToolApi], Any]
 
 
@@ -205,6 +232,10 @@ class Hooks:
             `{"continue": text}`, sends the agent back to work.
         before_compact: asked before a summary is made: a `Decline` leaves the context as it is, an `OwnSummary` takes
             the model's place; the first of either counts. May be asked again when its worker is lost.
+        before_request: given every request before it is sent, also one that is sent again; may return other messages,
+            for this request alone. The next hook is given these. One that raises, or that returns what a strict
+            provider refuses, is noted and changes nothing.
+        after_response: told of every response, and of every failure of a request, before it is judged.
         of_tasks: for durable tasks that ask: by the task's name and the hook's, such as `("app.send", "before_send")`.
             Each is given what the task tells and its `api`; what it answers is for the task to judge.
         io: the hooks do IO: they have 55 seconds together, not 4.
@@ -215,5 +246,7 @@ class Hooks:
     after_tools: AfterTools | None = None
     on_yield: OnYield | None = None
     before_compact: BeforeCompact | None = None
+    before_request: BeforeRequest | None = None
+    after_response: AfterResponse | None = None
     of_tasks: Mapping[tuple[str, str], TaskHook] = field(default_factory=dict)
     io: bool = False

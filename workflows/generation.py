@@ -43,6 +43,7 @@ from tarry.core.transcript import (
     assistant_draft,
     note_draft,
     reset_draft,
+    system_draft,
     user_draft,
 )
 from workflows import ends, hook_tasks, options
@@ -226,6 +227,7 @@ class Generation:
 
     def _append(self, step: machine.Step, event: machine.Event) -> None:
         now = workflow.now()
+        self._take_in(event)
         if step.message is not None:
             usage = event.turn.usage if isinstance(event, machine.Responded) else None
             self._transcript.append(assistant_draft(step.message, now, self._input.run, self._model, usage))
@@ -233,6 +235,16 @@ class Generation:
             self._note(step.note)
         if step.handoff is not None:
             self._transcript.append(reset_draft(now, self._input.run, self._transcript.end, step.handoff))
+
+    def _take_in(self, event: machine.Event) -> None:
+        """What came with a response and precedes it: problems, and what the request said of the prompt (spec §13.3)."""
+        if isinstance(event, machine.Responded | machine.Failed):
+            answer = event.turn if isinstance(event, machine.Responded) else event.failure
+            for problem in answer.problems:
+                self._note(problem)
+        if isinstance(event, machine.Responded):
+            for patch in event.turn.prompt:
+                self._transcript.append(system_draft(patch, workflow.now(), self._input.run))
 
     def _should_turn_over(self) -> bool:
         info = workflow.info()

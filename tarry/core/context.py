@@ -1,4 +1,4 @@
-"""From a transcript to the messages of a request: what a strict provider accepts, whatever was recorded.
+"""From a transcript to what a request says: what a strict provider accepts, whatever was recorded.
 
 Pure, and a function of the entries alone: the same entries give the same messages to the byte, and
 entries added later leave the messages of closed turns as they were, so that a provider's cache holds.
@@ -12,7 +12,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from tarry.core.arguments import sendable_arguments
-from tarry.core.messages import AssistantMessage, Message, ToolCallRequest, ToolMessage, UserMessage
+from tarry.core.messages import AssistantMessage, Message, SystemMessage, ToolCallRequest, ToolMessage, UserMessage
+from tarry.core.prompt import Prompt, PromptPatch, baseline, changes, told
 from tarry.core.results import missing_result_text
 from tarry.core.transcript import Entry
 
@@ -34,23 +35,76 @@ def in_context(entries: Sequence[Entry]) -> Sequence[Entry]:
     return [marker, *(entry for entry in entries if entry.head is None and entry.index >= marker.head.index)]
 
 
+def plan(entries: Sequence[Entry], wanted: Prompt) -> tuple[PromptPatch, ...]:
+    """What must be appended to `entries` so that the model knows of `wanted` and of nothing else (spec §13.2).
+
+    All of it when nothing was said yet, or nothing since the newest head marker; else the least that makes the change.
+    """
+    context = in_context(entries)
+    patches = _patches(context)
+    # A marker stands first and is younger than what it kept.
+    since = context[0].index if context and context[0].head is not None else -1
+    if not any(entry.prompt is not None and entry.index > since for entry in context):
+        return (baseline(wanted),) if patches or not wanted.is_empty else ()
+    return changes(Prompt.replayed(patches), wanted)
+
+
+def shown(entries: Sequence[Entry]) -> Prompt:
+    """The sections and tools that the model was told of, as far as they are still context."""
+    return Prompt.replayed(_patches(in_context(entries)))
+
+
+@dataclass(frozen=True)
+class Context:
+    """What a request says: `instructions` at its front, then the messages."""
+
+    instructions: str
+    messages: tuple[Message, ...]
+
+
 def model_messages(entries: Sequence[Entry]) -> tuple[Message, ...]:
-    """The messages a model is sent for `entries`; nothing when no user has spoken yet.
+    """The messages of `request_context`."""
+    return request_context(entries).messages
+
+
+def request_context(entries: Sequence[Entry]) -> Context:
+    """What a model is sent for `entries`; no message when no user has spoken yet.
 
     Left out: notes, responses that were aborted or are empty, results without a call, second results,
     and whatever comes before the first user message. Results stand directly behind their response, in
     call order, ahead of users who spoke meanwhile; a call without a result gets an error result. Call
-    ids are made unique, names and arguments put into a form that providers take.
+    ids are made unique, names and arguments put into a form that providers take. A baseline of the prompt,
+    and changes that no response came before, are the instructions; later changes stand where they came.
     """
     ids = _CallIds()
-    started = False
+    started = responded = False
     messages: list[Message] = []
-    for turn in _turns(in_context(entries)):
+    prompt, front = Prompt(), ""
+    for turn in _turns(_counting(in_context(entries))):
         if started and turn.response is not None:
             messages.extend(_exchange(turn.response, turn.results, ids))
-        messages.extend(turn.inputs)
-        started = started or bool(turn.inputs)
-    return tuple(messages)
+            responded = True
+        for said in turn.inputs:
+            if isinstance(said, UserMessage):
+                messages.append(said)
+                started = True
+            elif said.baseline or not responded:
+                prompt.apply(said)
+                front = prompt.text()
+            else:
+                messages.append(SystemMessage(text=told(prompt, said)))
+                prompt.apply(said)
+    return Context(front, tuple(message for message in messages if message.role != "system" or message.text))
+
+
+def _counting(context: Sequence[Entry]) -> Sequence[Entry]:
+    """Without what was said of the prompt before its newest baseline."""
+    first = max((entry.index for entry in context if entry.prompt is not None and entry.prompt.baseline), default=-1)
+    return [entry for entry in context if entry.prompt is None or entry.index >= first]
+
+
+def _patches(context: Sequence[Entry]) -> list[PromptPatch]:
+    return [entry.prompt for entry in _counting(context) if entry.prompt is not None]
 
 
 @dataclass
@@ -59,7 +113,7 @@ class _Turn:
 
     response: AssistantMessage | None = None
     results: list[ToolMessage] = field(default_factory=list)
-    inputs: list[UserMessage] = field(default_factory=list)
+    inputs: list[UserMessage | PromptPatch] = field(default_factory=list)
 
 
 class _CallIds:
@@ -82,6 +136,8 @@ class _CallIds:
 def _turns(entries: Sequence[Entry]) -> Iterator[_Turn]:
     turn = _Turn()
     for entry in entries:
+        if entry.prompt is not None:
+            turn.inputs.append(entry.prompt)
         match entry.message if entry.kind != "note" else None:
             case AssistantMessage() as response if response.stop != "aborted" and not response.is_empty:
                 yield turn

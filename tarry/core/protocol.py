@@ -15,6 +15,7 @@ from signals.parking import Wake
 from tarry.core.agent import ForAgent
 from tarry.core.compaction_view import CompactionView
 from tarry.core.messages import AssistantMessage, Frozen, Usage
+from tarry.core.prompt import Beside
 from tarry.core.run_settings import QueueMode as QueueMode
 from tarry.core.run_settings import RunSettings as RunSettings
 from tarry.core.text import canonical_json
@@ -251,7 +252,7 @@ class ResolvedCall(Frozen):
     timeout: float = 3600.0
 
 
-class ModelTurn(Frozen):
+class ModelTurn(Beside):
     """A response, with its calls resolved."""
 
     kind: Literal["turn"] = "turn"
@@ -263,7 +264,7 @@ class ModelTurn(Frozen):
     on_yield: Literal["", "quick", "io"] = ""
 
 
-class ModelFailure(Frozen):
+class ModelFailure(Beside):
     """No response. `retry_after` is in seconds from the failure."""
 
     kind: Literal["failure"] = "failure"

@@ -18,6 +18,7 @@ from pydantic import BaseModel, Field
 
 from signals.box import Receipt
 from tarry.core.messages import AssistantMessage, Frozen, Message, ToolMessage, Usage, UserMessage
+from tarry.core.prompt import PromptPatch
 from tarry.core.text import canonical_json
 
 EntryKind = Literal["user", "assistant", "tool_result", "note", "system", "reset", "compaction"]
@@ -64,6 +65,7 @@ class Draft(Frozen):
         default=None,
         description="of a head marker: the place from which on entries are still context; a reset keeps none before it",
     )
+    prompt: PromptPatch | None = Field(default=None, description="of a system entry: what it says; `note` sums it up")
 
 
 class Entry(Draft):
@@ -85,11 +87,12 @@ class Entry(Draft):
         if facts.details is not None:
             parts.append(canonical_json(facts.details))
         parts += [receipt.model_dump_json() for receipt in facts.receipts]
+        patch = 0 if self.prompt is None else self.prompt.size()
         if self.message is not None:
             parts.append(self.message.text)
         if isinstance(self.message, AssistantMessage):
             parts += [self.message.reasoning, *(call.arguments for call in self.message.calls)]
-        return ENTRY_OVERHEAD + sum(len(part.encode()) for part in parts)
+        return ENTRY_OVERHEAD + patch + sum(len(part.encode()) for part in parts)
 
 
 class PageRef(Frozen):
@@ -127,8 +130,11 @@ def place(draft: Draft, after: Position) -> Entry:
     """Give `draft` its index and chain."""
     message = None if draft.message is None else draft.message.model_dump(mode="json", exclude_defaults=True)
     fields = [after.index, draft.kind, draft.run, message]
-    if draft.head is not None:  # only then: the chains of all other entries are as they were before there were heads
+    # Only then: the chains of all other entries are as they were before there were heads and prompts.
+    if draft.head is not None:
         fields.append(draft.head.index)
+    if draft.prompt is not None:
+        fields.append(draft.prompt.model_dump(mode="json", exclude_defaults=True))
     chain = hashlib.sha256((after.chain + canonical_json(fields)).encode()).hexdigest()
     return Entry(**dict(draft), index=after.index, prev=after.chain, chain=chain)
 
@@ -269,6 +275,11 @@ def reset_draft(at: datetime, run: int, place: Position, handoff: str = "") -> D
 def compaction_draft(summary: str, at: datetime, run: int, head: Position) -> Draft:
     """A head marker whose `summary` stands for every entry before the place `head`."""
     return Draft(kind="compaction", at=at, run=run, message=UserMessage(text=summary), head=head)
+
+
+def system_draft(patch: PromptPatch, at: datetime, run: int) -> Draft:
+    """An entry for what the model is told of the harness: a change of its prompt (spec §13)."""
+    return Draft(kind="system", at=at, run=run, note=patch.summary(), prompt=patch)
 
 
 def note_draft(text: str, at: datetime, run: int) -> Draft:

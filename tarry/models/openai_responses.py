@@ -38,7 +38,9 @@ def _items(message: Message) -> Iterable[dict[str, Any]]:
         return
     calls = message.calls if isinstance(message, AssistantMessage) else ()
     if message.text or not calls:
-        yield {"type": "message", "role": message.role, "content": message.text}
+        # Above a user's word, as `instructions` are; `system` is the older name that not every model takes.
+        role = "developer" if message.role == "system" else message.role
+        yield {"type": "message", "role": role, "content": message.text}
     for call in calls:
         yield {
             "type": "function_call",

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from tarry.models.strict import InvalidRequest, check_request
 from tarry.testing.scripted import ScriptedModel, ScriptExhausted
 from tarry.testing.stage import Stage
 from tarry.testing.steps import Call, Fail, Reply, Step, call, calls, empty, fail, raw_call, say
-from tarry.testing.strict import InvalidRequest, check_request
 from tarry.testing.waiting import eventually
 
 __all__ = [

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 
 from tarry.core.messages import AssistantMessage, Message, ToolCallRequest, Usage, UserMessage
 from tarry.models import ModelError, ModelInfo, ModelRequest, ModelResponse
+from tarry.models.strict import check_request
 from tarry.testing.steps import Call, Fail, Reply, Step
-from tarry.testing.strict import check_request
 
 TAIL = 6
 """The messages shown when a script has run out."""

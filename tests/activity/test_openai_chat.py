@@ -9,6 +9,7 @@ import pytest
 from tarry.core.messages import (
     AssistantMessage,
     StopReason,
+    SystemMessage,
     ToolCallRequest,
     ToolMessage,
     ToolSpec,
@@ -54,6 +55,7 @@ async def test_request_carries_instructions_messages_tools_and_asks_for_usage() 
         ToolMessage(call_id="c2", name="search", text="line 1"),
         AssistantMessage(text="Found.", stop="stop"),
         UserMessage(text="Thanks."),
+        SystemMessage(text="New tools: search."),
     )
     request = ModelRequest(messages=messages, instructions="Be brief.", tools=(SEARCH,), session_id="conv-1")
 
@@ -86,6 +88,7 @@ async def test_request_carries_instructions_messages_tools_and_asks_for_usage() 
             {"role": "tool", "tool_call_id": "c2", "content": "line 1"},
             {"role": "assistant", "content": "Found."},
             {"role": "user", "content": "Thanks."},
+            {"role": "system", "content": "New tools: search."},
         ],
         "tools": [
             {

@@ -16,7 +16,7 @@ from llmock.scenarios import Reply
 from llmock.simulation import MockResponseSettings
 from llmock.testing import LLMockServer
 
-from tarry.core.messages import AssistantMessage, ToolMessage, ToolSpec, Usage, UserMessage
+from tarry.core.messages import AssistantMessage, SystemMessage, ToolMessage, ToolSpec, Usage, UserMessage
 from tarry.models import Model, ModelError, ModelErrorKind, ModelRequest, ModelResponse
 from tarry.models.openai import OpenAIModel
 from tests.support.asking import QUESTION, Api
@@ -101,6 +101,18 @@ async def test_tool_call_and_its_result_make_the_round_trip(model: OpenAIModel, 
         ("open_ticket", '{"title": "Checkout is down, twice"}')
     ]
     assert answered == AssistantMessage(text="Opened.", stop="stop")
+    llmock.assert_resilient(strict=True)
+
+
+async def test_system_message_in_the_middle_is_taken(model: OpenAIModel, llmock: LLMock) -> None:
+    llmock.reply("Understood.")
+    messages = (*QUESTION.messages, AssistantMessage(text="Four."), UserMessage(text="And now?"))
+    change = SystemMessage(text="Tools that are gone, not to be called: open_ticket.")
+    request = QUESTION.model_copy(update={"messages": (*messages, change), "instructions": "Be brief."})
+
+    answered = (await model.respond(request, lambda piece: None)).message
+
+    assert answered == AssistantMessage(text="Understood.", stop="stop")
     llmock.assert_resilient(strict=True)
 
 

@@ -9,6 +9,7 @@ import pytest
 from tarry.core.messages import (
     AssistantMessage,
     StopReason,
+    SystemMessage,
     ToolCallRequest,
     ToolMessage,
     ToolSpec,
@@ -57,6 +58,7 @@ async def test_request_carries_instructions_items_and_tools_and_stores_nothing()
         ToolMessage(call_id="c2", name="made_up", text="Error: no such tool", is_error=True),
         AssistantMessage(text="Found.", stop="stop"),
         UserMessage(text="Thanks."),
+        SystemMessage(text="New tools: search."),
     )
     search = ToolSpec(name="search", description="Search logs", parameters={"type": "object", "properties": {}})
     request = ModelRequest(messages=messages, instructions="Be brief.", tools=(search,), session_id="conv-1")
@@ -79,6 +81,7 @@ async def test_request_carries_instructions_items_and_tools_and_stores_nothing()
             {"type": "function_call_output", "call_id": "c2", "output": "Error: no such tool"},
             {"type": "message", "role": "assistant", "content": "Found."},
             {"type": "message", "role": "user", "content": "Thanks."},
+            {"type": "message", "role": "developer", "content": "New tools: search."},
         ],
         "tools": [
             {

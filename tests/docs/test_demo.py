@@ -88,11 +88,12 @@ def assert_facts_are_what_was_left(state: Path, found: dict[str, Any]) -> None:
         entries = facts["transcript"]
         assert [entry["kind"] for entry in entries] == [
             "user",
+            "system",
             *["assistant", "tool_result"] * 2,
             "assistant",
         ]
-        assert facts["text"] == entries[4]["message"]["text"]
-        assert entries[2]["message"]["text"].startswith("matches: 4\n")
+        assert facts["text"] == entries[5]["message"]["text"]
+        assert entries[3]["message"]["text"].startswith("matches: 4\n")
     assert INTERRUPTED in found["default"]["text"]
     keys = [ticket["key"] for ticket in json.loads((state / "keyed" / "tickets.json").read_text())]
     assert len(keys) == 1

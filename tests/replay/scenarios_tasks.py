@@ -21,7 +21,7 @@ from tarry.webhooks import expect
 from tarry.webhooks.registry import keep
 from tests.replay.studio import Studio
 from tests.support.parking import ANSWER, HOUR, YES, Answer, Waits, start, waiting_app
-from tests.support.stage import Stage
+from tests.support.stage import Stage, kinds
 from tests.support.waiting import eventually
 
 FOREVER = Sleep(until=HOUR, signals=[ANSWER.key("done")])
@@ -170,7 +170,7 @@ async def committed_by_a_tool(studio: Studio) -> None:
         started = f"{conversation.id}~{(await conversation.view()).nonce}/k.ask"
         await state_of(on, started, "sleeping")
         await on.harness.signal(started, ANSWER, "done", Answer(text="because"))
-        await eventually(conversation.transcript, lambda found: found[-1].kind == "assistant" and len(found) > 7)
+        await eventually(conversation.transcript, lambda found: found[-1].kind == "assistant" and len(kinds(found)) > 7)
 
 
 async def notes_that_wait_for_the_end_of_a_run(studio: Studio) -> None:
@@ -194,7 +194,7 @@ async def notes_that_wait_for_the_end_of_a_run(studio: Studio) -> None:
     async with studio.stage(app, turnover_events=10) as on:
         conversation = on.harness.conversation()
         submission = await conversation.submit("go on")
-        await eventually(conversation.transcript, lambda found: len(found) == 4)
+        await eventually(conversation.transcript, lambda found: len(kinds(found)) == 4)
         go.set()
         await submission.wait()
         await (await conversation.submit("and now?")).wait()

@@ -9,6 +9,7 @@ from tarry.client import Submission
 from tarry.client.conversation import Conversation
 from tarry.core.messages import ToolMessage
 from tarry.core.transcript import Entry, ToolFacts
+from tests.support.stage import kinds
 
 PATIENCE = 60.0
 """Seconds after which a run hangs; a slow machine needs less."""
@@ -25,8 +26,8 @@ class Answer:
 
     @property
     def kinds(self) -> list[str]:
-        """The kind of each entry."""
-        return [entry.kind for entry in self.entries]
+        """The kind of each entry that is none of the prompt."""
+        return kinds(self.entries)
 
     @property
     def results(self) -> list[ToolMessage]:

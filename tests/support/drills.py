@@ -265,8 +265,8 @@ async def settled(submission: Submission) -> SubmissionView:
 
 
 def kinds(entries: list[Entry]) -> list[str]:
-    """The whole list of entry kinds; a response that was cut off shows as `aborted`."""
-    return [_kind(entry) for entry in entries]
+    """The kinds of all entries but those of the prompt; a response that was cut off shows as `aborted`."""
+    return [_kind(entry) for entry in entries if entry.kind != "system"]
 
 
 def _kind(entry: Entry) -> str:

@@ -4,11 +4,20 @@ from __future__ import annotations
 
 import pytest
 
-from tarry.core.messages import AssistantMessage, Message, ToolCallRequest, ToolMessage, ToolSpec, UserMessage
+from tarry.core.messages import (
+    AssistantMessage,
+    Message,
+    SystemMessage,
+    ToolCallRequest,
+    ToolMessage,
+    ToolSpec,
+    UserMessage,
+)
 from tarry.models import ModelRequest
 from tarry.testing import InvalidRequest, check_request
 
 USER = UserMessage(text="hi")
+SYSTEM = SystemMessage(text="a new rule")
 ANSWER = AssistantMessage(text="hello")
 
 
@@ -34,6 +43,8 @@ VALID: list[ModelRequest] = [
     request(USER, USER, ANSWER, ANSWER, USER),
     request(USER, asks("a", "b"), result("a", text=""), result("b"), USER, instructions="be kind", tools=(spec(),)),
     request(USER, asks("a"), result("a"), asks("b", arguments="{}"), result("b")),
+    request(USER, SYSTEM, SYSTEM, ANSWER, USER, SYSTEM),
+    request(USER, asks("a"), result("a"), SYSTEM),
 ]
 
 
@@ -46,6 +57,9 @@ INVALID: dict[str, ModelRequest] = {
     "there are no messages": request(),
     "message 0 is of role assistant": request(ANSWER, USER),
     "message 0 is of role tool": request(result("a")),
+    "message 0 is of role system": request(SYSTEM, USER),
+    "message 1: the system's text is empty": request(USER, SystemMessage(text=" \n")),
+    "no result of 'a' in its place directly": request(USER, asks("a"), SYSTEM, result("a")),
     "message 1: the user's text is empty": request(USER, UserMessage(text=" \n")),
     "message 1: the response is empty": request(USER, AssistantMessage(text=" ", reasoning="hm")),
     "message 1: the response was aborted": request(USER, AssistantMessage(text="hel", stop="aborted")),

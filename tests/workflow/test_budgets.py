@@ -173,10 +173,11 @@ async def test_a_model_request_asks_once_and_for_the_newest_entries_only(
             await converse(conversation)
         nonce = (await conversation.view()).nonce
 
-    # Input, call, result and answer of a run are four entries. Its first request lacks the input and the answer
-    # before it, its second one the call and the result; the workflows made them, so no activity can have them.
+    # Input, call, result and answer of a run are four entries; the first run tells the prompt too. Its first request
+    # lacks the input and the answer before it, its second one the call and the result; the workflows made them, so no
+    # activity can have them.
     runs = [f"{conversation.id}~{nonce}/g{run}" for run in (1, 2, 3)]
-    expected = [[(conversation.id, 4 * run + 1), (runs[run], 4 * run + 3)] for run in range(3)]
+    expected = [[(conversation.id, 4 * run + 1 + (run > 0)), (runs[run], 4 * run + 4)] for run in range(3)]
     assert questions.asked == [question for run in expected for question in run]
 
 

@@ -13,7 +13,7 @@ from tarry.embedded import EmbeddedServer
 from tarry.testing import ScriptedModel, call, calls, say
 from tarry.tools import Tool, tool
 from tests.support.answers import ask
-from tests.support.stage import stage
+from tests.support.stage import kinds, stage
 from tests.support.waiting import eventually
 
 
@@ -75,8 +75,8 @@ async def test_notes_inputs_signals_and_tasks_of_a_commit_happen_together_and_on
 
         assert told == [True, False]
         assert (await reader.outcome()).result == "it rains"
-        entries = await eventually(conversation.transcript, lambda found: len(found) == 7)
-        assert [entry.kind for entry in entries] == [
+        entries = await eventually(conversation.transcript, lambda found: len(kinds(found)) == 7)
+        assert kinds(entries) == [
             "user",
             "assistant",
             "tool_result",

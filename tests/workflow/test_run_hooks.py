@@ -16,7 +16,7 @@ from tarry.testing import Reply, ScriptedModel, call, calls, say
 from tarry.tools import tool
 from tests.support.answers import ask
 from tests.support.held import HeldTool
-from tests.support.stage import stage
+from tests.support.stage import kinds, stage
 from tests.support.waiting import eventually
 
 
@@ -182,7 +182,7 @@ async def test_a_steer_is_placed_before_the_next_request_and_settles_with_the_ru
 
     assert [(end.status, end.answer_text) for end in ends] == [("done", "done"), ("done", "done")]
     assert requests == [["first", "but quickly"]]
-    assert [entry.kind for entry in entries] == ["user", "assistant", "tool_result", "user", "assistant"]
+    assert kinds(entries) == ["user", "assistant", "tool_result", "user", "assistant"]
 
 
 async def test_a_steer_that_comes_too_late_for_a_boundary_gets_a_run_of_its_own(
@@ -231,7 +231,7 @@ async def test_two_steers_are_placed_one_at_each_boundary_in_order(server: Embed
         entries = await conversation.transcript()
 
     assert [entry.message.text for entry in entries if entry.kind == "user" and entry.message] == ["first", "s1", "s2"]
-    assert [entry.kind for entry in entries][2:5] == ["tool_result", "user", "assistant"]
+    assert kinds(entries)[2:5] == ["tool_result", "user", "assistant"]
 
 
 async def test_a_task_after_a_round_may_steer_its_own_run(server: EmbeddedServer, tmp_path: Path) -> None:

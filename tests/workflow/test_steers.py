@@ -22,7 +22,7 @@ from tarry.testing import Reply, ScriptedModel, call, calls, say
 from tarry.tools import tool
 from tests.support.held import HeldModel, HeldTool
 from tests.support.parking import wedges
-from tests.support.stage import Stage, idle_stage, stage
+from tests.support.stage import Stage, idle_stage, kinds, stage
 from tests.support.waiting import eventually
 
 PATIENCE = 180.0
@@ -76,7 +76,7 @@ async def test_a_steer_that_comes_before_its_run_is_there_is_placed_at_the_first
             entries = await conversation.transcript()
 
     assert [end.answer_text for end in settled] == ["done", "done"]
-    assert [entry.kind for entry in entries] == ["user", "assistant", "tool_result", "user", "assistant"]
+    assert kinds(entries) == ["user", "assistant", "tool_result", "user", "assistant"]
 
 
 async def test_a_follow_up_tells_the_run_nothing(server: EmbeddedServer, tmp_path: Path) -> None:
@@ -194,7 +194,7 @@ async def test_a_run_that_continues_as_new_keeps_placing_steers(server: Embedded
 
     assert [end.answer_text for end in settled] == ["done"] * 4
     assert users(entries) == ["first", *texts]
-    assert [entry.kind for entry in entries][2:8] == ["tool_result", "user", "assistant"] * 2
+    assert kinds(entries)[2:8] == ["tool_result", "user", "assistant"] * 2
     (turned_over,) = [names for id, names in runs.items() if id.endswith("/g1")]
     assert "WORKFLOW_EXECUTION_CONTINUED_AS_NEW" in turned_over
 

@@ -129,7 +129,7 @@ async def test_stop_during_tools_gives_each_open_call_one_aborted_result_in_call
             ("call_0_2", "aborted"),
             ("call_0_3", "invalid_arguments"),
         ]
-        assert "working on a" in str(entries[2].message)
+        assert "working on a" in str(entries[3].message)
         assert await next_answer(conversation) == "fine"
         assert sorted(held.ledger) == ["a", "c"]
 

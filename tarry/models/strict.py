@@ -9,7 +9,7 @@ import json
 import re
 from collections.abc import Iterator
 
-from tarry.core.messages import AssistantMessage, Message, ToolCallRequest, ToolMessage, UserMessage
+from tarry.core.messages import AssistantMessage, Message, SystemMessage, ToolCallRequest, ToolMessage, UserMessage
 from tarry.models import ModelError, ModelRequest
 
 _LEGAL_NAME = re.compile("[a-zA-Z0-9_-]{1,64}")
@@ -45,9 +45,9 @@ def _check_messages(messages: tuple[Message, ...]) -> None:
         where = f"message {index}"
         _check_text(message.text, where)
         match message:
-            case UserMessage():
+            case UserMessage() | SystemMessage():
                 if not message.text.strip():
-                    raise InvalidRequest(f"{where}: the user's text is empty")
+                    raise InvalidRequest(f"{where}: the {message.role}'s text is empty")
             case ToolMessage():
                 raise InvalidRequest(f"{where}: a result of {message.call_id!r}, which is no open call of a response")
             case AssistantMessage():
