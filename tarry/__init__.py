@@ -16,6 +16,7 @@ from tarry.api import (
 )
 from tarry.app import App, Extension, Registry
 from tarry.client import (
+    Change,
     Conversation,
     ConversationBusy,
     ConversationDocument,
@@ -24,6 +25,7 @@ from tarry.client import (
     Harness,
     InboxFull,
     InputTooLarge,
+    LiveView,
     NoSuchConversation,
     NoSuchTask,
     NotHeld,
@@ -56,6 +58,7 @@ __all__ = [
     "Ask",
     "Block",
     "CallResult",
+    "Change",
     "ChildTask",
     "Continue",
     "Conversation",
@@ -78,6 +81,7 @@ __all__ = [
     "Hooks",
     "InboxFull",
     "InputTooLarge",
+    "LiveView",
     "MatchTaken",
     "NestedCall",
     "NestedResult",

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 
 from temporalio import workflow
 from temporalio.common import RawValue
@@ -17,6 +18,7 @@ from tarry.core import run as machine
 from tarry.core import run_hooks
 from tarry.core.boundaries import is_reset, place_taken
 from tarry.core.choices import CHOICES, ChoicesTold
+from tarry.core.glances import Retry
 from tarry.core.mail import BOUNDARY, MAIL, Boundary
 from tarry.core.protocol import (
     ABORT,
@@ -76,6 +78,7 @@ class Generation:
         self._transcript = input.carry.transcript if input.carry else Transcript(start=input.start)
         self._phase = "model"
         self._model = ""
+        self._retry: Retry | None = None
         self._stop = StopSwitch()
         self._mailbox = Mailbox(input.conversation_id, self._stop)
         self._mailbox.has_mail = self._state.has_mail
@@ -128,7 +131,9 @@ class Generation:
                 return await self._yield()
             case machine.Pause():
                 self._phase = "retry"
+                self._retry = Retry(at=workflow.now() + timedelta(seconds=command.seconds), why=command.why)
                 await self._stop.pause(command.seconds, command.why)
+                self._retry = None
         return await self._request()
 
     async def _request(self) -> machine.Event:
@@ -293,6 +298,7 @@ class Generation:
             usage=self._state.usage,
             placed=tuple(self._state.placed),
             places=self._state.places,
+            retry=self._retry,
         )
 
     @workflow.update(name=RETRY)

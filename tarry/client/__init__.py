@@ -19,12 +19,14 @@ from tarry.client.errors import (
     TarryError,
 )
 from tarry.client.harness import Harness
-from tarry.client.questions import Question
 from tarry.client.submission import Submission
 from tarry.client.waking import WakeCheck, WakePlan
+from tarry.client.watch import Change
 from tarry.client.work import WorkItem
+from tarry.core.live import LiveView, Question
 
 __all__ = [
+    "Change",
     "Compaction",
     "Conversation",
     "ConversationBusy",
@@ -34,6 +36,7 @@ __all__ = [
     "Harness",
     "InboxFull",
     "InputTooLarge",
+    "LiveView",
     "NoSuchConversation",
     "NoSuchTask",
     "NotHeld",

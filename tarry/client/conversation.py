@@ -32,6 +32,7 @@ from tarry.client.conversation_documents import ConversationDocument
 from tarry.client.documents import DocumentReader, StoredDocument, inline
 from tarry.client.errors import UPDATE_TIMEOUT, InputTooLarge, NoSuchConversation, reaching_server, translate
 from tarry.client.submission import Submission
+from tarry.client.watched import Watched
 from tarry.client.withdrawing import Withdrawn, withdraw
 from tarry.connect import sending_inline
 from tarry.core.agent import Agent, AgentFields
@@ -63,7 +64,7 @@ T = TypeVar("T")
 M = TypeVar("M", bound=BaseModel)
 
 
-class Conversation:
+class Conversation(Watched):
     """A handle on one conversation; make it with `Harness.conversation`."""
 
     def __init__(
@@ -74,13 +75,11 @@ class Conversation:
         conversation_id: str,
         agent: Agent | None = None,
     ) -> None:
-        self.id = conversation_id
+        super().__init__(client, reader, conversation_id)
         self._agent = agent or Agent()
-        self._client = client
         # An input in a store that the workers do not share would wedge the conversation.
         self._sender = sending_inline(client)
         self._settings = settings
-        self._reader = reader
 
     @reaching_server()
     async def submit(
@@ -284,7 +283,7 @@ class Conversation:
 
         Needs a worker. The `key` names the commit among those of programs; without one it is a new one each time.
         """
-        nonce = (await self.view()).nonce if tasks else ""
+        nonce = (await self._query(VIEW, ConversationView)).nonce if tasks else ""
         sender = Sender(self._settings, self.id, "client", f"{self.id}~{nonce}")
         commit = sender.compose(key or uuid.uuid4().hex, notes, inputs, signals, tasks)
         return await commit_with(DocumentReader(self._client), self.id, commit, edits, inline)
@@ -305,16 +304,6 @@ class Conversation:
         """A handle on an earlier submission."""
         return Submission(self._client, self._reader, self.id, request_id)
 
-    @reaching_server()
-    async def view(self) -> ConversationView:
-        """How the conversation stands. Needs a worker.
-
-        Raises:
-            NoSuchConversation: nothing with that id.
-            ServerUnavailable: no server answers, or no worker.
-        """
-        return await self._query(VIEW, ConversationView)
-
     async def _query(self, name: str, as_type: type[M]) -> M:
         try:
             answer: M = await self._client.get_workflow_handle(self.id).query(name, result_type=as_type)
@@ -332,7 +321,7 @@ class Conversation:
             NoSuchConversation: nothing with that id.
             ServerUnavailable: no server answers, or no worker.
         """
-        view = await self.view()
+        view = await self._query(VIEW, ConversationView)
         entries = await self._reader.read(self.id, Position(), view.end)
         if view.open_generation is not None:
             entries += await self._open_entries(view.open_generation)

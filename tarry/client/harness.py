@@ -26,11 +26,12 @@ from tarry.client.conversation import Conversation
 from tarry.client.durable_tasks import DurableTaskHandle, start_task
 from tarry.client.errors import UPDATE_TIMEOUT, NoSuchConversation, NoSuchTask, NotHeld, reaching_server, translate
 from tarry.client.lists import literal
-from tarry.client.questions import Question, open_questions
+from tarry.client.questions import open_questions
 from tarry.client.waking import WakeCheck, WakePlan
 from tarry.client.work import WorkItem, work_item
 from tarry.connect import connect
 from tarry.core.agent import Agent
+from tarry.core.live import Question
 from tarry.core.protocol import CONVERSATION, RETRY
 from tarry.core.waiting import SignalResult, TaskView
 from tarry.entries import EntryCache, EntryReader

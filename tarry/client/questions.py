@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterable
-from datetime import datetime
 
-from pydantic import Field
 from temporalio.client import Client
 
 from tarry import attributes
 from tarry.client.errors import reaching_server
 from tarry.client.lists import literal
 from tarry.client.work import parked_note
-from tarry.core.messages import Frozen
+from tarry.core.live import Question
 from tarry.core.paths import path_of, root_of
 from tarry.core.protocol import CONVERSATION, OWNER_MEMO
 from tarry.core.waiting import ParkedNote
@@ -20,25 +18,6 @@ from tarry.core.waiting import ParkedNote
 _OPEN = 'ExecutionStatus = "Running"'
 _BATCH = 50
 """Ids in one query."""
-
-
-class Question(Frozen):
-    """A question that a person may answer: deliver a value to `task_id`, under one of `keys`."""
-
-    task_id: str
-    path: tuple[str, ...] = Field(
-        description="ids from the root conversation, over runs, calls and owned conversations, down to the task"
-    )
-    tool: str
-    question: str
-    for_whom: str = ""
-    keys: tuple[str, ...] = Field(
-        default=(), description="`signal/key` of at most eight keys: a long key as `#hash`; any of them answers"
-    )
-    since: datetime
-    until: datetime | None = Field(default=None, description="the deadline; None: it waits for ever")
-    digest: str = Field(description="of the tool and its arguments: an approval binds to it")
-    arguments: str = Field(description="an excerpt, as JSON")
 
 
 @reaching_server()
@@ -50,7 +29,7 @@ async def open_questions(client: Client, conversation_id: str | None = None) -> 
     """
     notes = {task_id: note async for task_id, note in _asking(client)}
     paths = await find_paths(client, notes)
-    found = [_question(task_id, paths[task_id], note) for task_id, note in notes.items()]
+    found = [question_of(task_id, paths[task_id], note) for task_id, note in notes.items()]
     wanted = [question for question in found if conversation_id is None or conversation_id in question.path]
     return sorted(wanted, key=lambda question: question.since)
 
@@ -85,7 +64,8 @@ async def _owners(client: Client, conversations: set[str]) -> dict[str, str]:
     return owners
 
 
-def _question(task_id: str, path: tuple[str, ...], note: ParkedNote) -> Question:
+def question_of(task_id: str, path: tuple[str, ...], note: ParkedNote) -> Question:
+    """The question in a note."""
     return Question(
         task_id=task_id,
         path=path,

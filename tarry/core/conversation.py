@@ -19,6 +19,7 @@ from tarry.core.compacting import NoSummary, Summary
 from tarry.core.compactions import Compactions
 from tarry.core.documents import Documents, DocumentsQuery, DocumentsView
 from tarry.core.inbox import Conflict, Inbox, Queued, Record
+from tarry.core.live_inbox import inbox_items
 from tarry.core.mail import Boundary, TakeInput, Taken
 from tarry.core.messages import AssistantMessage, Frozen, Usage
 from tarry.core.protocol import ConversationView, Refusal, RunResult, RunSettings, SubmitInput, digest
@@ -51,6 +52,11 @@ class OpenRun(Frozen):
     is_told: bool = Field(default=False, description="that it could place something, since its last boundary")
     began_with: int = Field(default=0, description="the number of the choices that it began with")
     knows: int = Field(default=0, description="the number of the choices that it was told last")
+
+    @property
+    def requests(self) -> tuple[str, ...]:
+        """The request ids of all that it answers, or may place."""
+        return (self.request_id, *self.others, *(item.request_id for item in self.taken))
 
 
 class ConversationState(BaseModel):
@@ -343,6 +349,9 @@ class ConversationState(BaseModel):
             refusals=tuple(self.refusals),
             documents=self.documents.revision,
             compactions=tuple(self.compactions.views.values()),
+            inbox=inbox_items(self.inbox.queue),
+            placed=self.open.requests if self.open else (),
+            agent=self.choices.agent,
         )
 
 

@@ -12,8 +12,9 @@ from typing import Any, Literal
 from pydantic import Field, RootModel
 
 from signals.parking import Wake
-from tarry.core.agent import ForAgent
+from tarry.core.agent import Agent, ForAgent
 from tarry.core.compaction_view import CompactionView
+from tarry.core.glances import InboxItem, Retry
 from tarry.core.messages import AssistantMessage, Frozen, Usage
 from tarry.core.prompt import Beside
 from tarry.core.run_settings import QueueMode as QueueMode
@@ -176,6 +177,9 @@ class ConversationView(Frozen):
     compactions: tuple[CompactionView, ...] = Field(
         default=(), description="those that are not over, and the newest of those that are; oldest first"
     )
+    inbox: tuple[InboxItem, ...] = Field(default=(), description="the oldest of what is queued")
+    placed: tuple[str, ...] = Field(default=(), description="request ids of what the open run answers")
+    agent: Agent = Field(default=Agent(), description="what the conversation has chosen")
 
 
 class GenerationView(Frozen):
@@ -192,6 +196,7 @@ class GenerationView(Frozen):
     usage: Usage = Usage()
     placed: tuple[str, ...] = Field(default=(), description="request ids of the steers that it placed")
     places: dict[str, int] = Field(default={}, description="of steers and writes: the entry, or -1 for a stale write")
+    retry: Retry | None = Field(default=None, description="when a request that failed is sent again, and why")
 
 
 RunStatus = Literal["done", "unanswered"]

@@ -1,0 +1,92 @@
+"""What watching costs the server: bounded while something streams, nothing while nothing happens (spec §7.9)."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from pathlib import Path
+
+from pydantic import BaseModel
+
+from tarry import App, Extension, Received, Signal, Sleep, ToolApi, tool
+from tarry.core.live import LiveView
+from tarry.embedded import EmbeddedServer
+from tarry.testing import ScriptedModel, call, say
+from tests.support.rpcs import counted_rpcs
+from tests.support.stage import app_of, stage
+from tests.support.watching import watching
+
+SECONDS = 3.0
+WATCHERS = 3
+LOOKS_A_SECOND = 5
+
+
+class Words(BaseModel):
+    text: str
+
+
+ANSWER = Signal("watch.answer", 1, Words)
+
+
+@tool(replay="safe")
+async def ask(api: ToolApi) -> str | Sleep:
+    """Ask a person."""
+    match await api.read_signal(ANSWER, "a"):
+        case Received(value=words):
+            return words.text
+    return Sleep(signals=[ANSWER.key("a")], ask="Which colour?")
+
+
+def is_quiet(view: LiveView) -> bool:
+    return view.run is None and bool(view.entries)
+
+
+async def test_streaming_is_looked_at_five_times_a_second_and_idling_never(
+    server: EmbeddedServer, tmp_path: Path
+) -> None:
+    model = ScriptedModel([say("word " * 60, chunks=60, delay=0.1)])
+    async with stage(server, app_of(model), tmp_path) as on, contextlib.AsyncExitStack() as stack:
+        conversation = on.harness.conversation()
+        submission = await conversation.submit("go")
+        watches = [await stack.enter_async_context(watching(conversation)) for _ in range(WATCHERS)]
+        for watch in watches:
+            await watch.shows(lambda view: view.run and view.run.message and view.run.message.text.text)
+        before = await on.histories(conversation.id)
+
+        with counted_rpcs() as streaming:
+            await asyncio.sleep(SECONDS)
+        after = await on.histories(conversation.id)
+        await submission.wait()
+        for watch in watches:
+            await watch.shows(lambda view: is_quiet(view) and bool(view.settled))
+        with counted_rpcs() as idling:
+            await asyncio.sleep(SECONDS)
+
+        assert after == before
+        assert set(streaming) <= {"describe_workflow_execution", "get_workflow_execution_history"}
+        assert 3 * WATCHERS < streaming["describe_workflow_execution"] <= SECONDS * WATCHERS * LOOKS_A_SECOND + WATCHERS
+        assert sum(idling.values()) <= WATCHERS
+        deltas = [event for event in watches[0].events if event.type == "message_update"]
+        assert len(deltas) > 10
+
+
+async def test_parked_run_costs_nothing_to_watch_and_shows_its_question(server: EmbeddedServer, tmp_path: Path) -> None:
+    app = App(model=ScriptedModel([call("ask"), say("done")]), extensions=[Extension("desk", [ask], signals=[ANSWER])])
+    async with stage(server, app, tmp_path) as on:
+        conversation = on.harness.conversation()
+        submission = await conversation.submit("go")
+        async with watching(conversation) as watch:
+            view = await watch.shows(lambda view: view.questions)
+            (question,) = view.questions
+            assert (question.question, question.keys) == ("Which colour?", ("watch.answer/a",))
+            assert view.run is not None
+            assert [call.status for call in view.run.calls] == ["sleeping"]
+
+            with counted_rpcs() as parked:
+                await asyncio.sleep(SECONDS)
+            assert sum(parked.values()) <= 1
+
+            await on.harness.signal(question.task_id, ANSWER, "a", Words(text="blue"))
+            await watch.shows(lambda view: view.run and not view.questions)
+            await submission.wait()
+            await watch.shows(is_quiet)
