@@ -76,7 +76,7 @@ class Outcomes:
         if breach:
             diagnostics = (*diagnostics, Diagnostic(severity="warn", message=breach, code="invalid_structured_output"))
         text = results.encode_content(result.content, output.whole())
-        content = bound_text(text)
+        content = bound_text(text, keep=result.keep)
         reference, complaint = self._keep_whole(text, home) if content.is_cut else ("", ())
         outcome = results.outcome_from(
             content,

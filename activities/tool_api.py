@@ -37,6 +37,7 @@ from tarry.core.protocol import (
 )
 from tarry.core.results import Diagnostic, plain_json
 from tarry.core.text import canonical_json, clean_text
+from tarry.environment import Environment, NoEnvironment, Place
 from tarry.hooks import TaskHook
 
 T = TypeVar("T")
@@ -79,6 +80,8 @@ class RunApi(Outreach):
         self._harness = harness
         registry = host.registry.chosen(input.agent)
         self._hooks = registry.hooks
+        self._make_environment = registry.environment
+        self._environment: Environment | None = None
         declared = registry.tools.get(input.call.tool)
         is_safe = input.call.replay == "safe" and (declared is None or declared.replay == "safe")
         may_park = is_safe and purpose == "memo"
@@ -134,6 +137,17 @@ class RunApi(Outreach):
     def is_cancelled(self) -> bool:
         """Whether the code is to end."""
         return self._stop.is_set()
+
+    @property
+    def env(self) -> Environment:
+        """The environment of the conversation, made when it is first asked for."""
+        self._check_open()
+        with self._lock:
+            if self._environment is None:
+                if self._make_environment is None:
+                    raise NoEnvironment("no extension of the application has an `environment`, such as coding() gives")
+                self._environment = self._make_environment(Place(self._input.conversation_id, self._input.agent.cwd))
+            return self._environment
 
     @property
     def diagnostics(self) -> tuple[Diagnostic, ...]:

@@ -44,6 +44,7 @@ from tarry.core.agent import Agent, AgentChange, Edits, ThinkingLevel
 from tarry.core.settled import SUBMISSION_SETTLED, Settled
 from tarry.core.waiting import SignalResult
 from tarry.documents import Document, Edit, Found
+from tarry.environment import Environment, NoEnvironment, Place
 from tarry.hooks import Block, CallResult, Continue, HookApi, HookCall, Hooks, HookTask, Replace, Turn
 from tarry.tasks import DurableTask, Go, Outcome
 from tarry.tools import RetryTool, Tool, ToolResult, tool
@@ -70,6 +71,7 @@ __all__ = [
     "DurableTaskHandle",
     "Edit",
     "Edits",
+    "Environment",
     "Expired",
     "Extension",
     "Found",
@@ -85,10 +87,12 @@ __all__ = [
     "MatchTaken",
     "NestedCall",
     "NestedResult",
+    "NoEnvironment",
     "NoSuchConversation",
     "NoSuchTask",
     "NotHeld",
     "Outcome",
+    "Place",
     "Question",
     "Received",
     "Registry",

@@ -14,6 +14,7 @@ from tarry.core.resolve import HookKind
 from tarry.core.settled import SUBMISSION_SETTLED
 from tarry.core.text import canonical_json
 from tarry.documents import Document
+from tarry.environment import EnvironmentFactory
 from tarry.hooks import Hooks
 from tarry.models import Model, NoModel
 from tarry.sections import Section
@@ -27,7 +28,8 @@ from tarry.wraps import Wrap
 class Extension:
     """A named bundle of tools, tasks, their signals and documents, hooks, wrappers and sections of the prompt.
 
-    Change `version` with the hooks: calls that wait before their intent are then asked anew (spec §5.3).
+    Change `version` with the hooks: calls that wait before their intent are then asked anew (spec §5.3). `environment`
+    makes the one that `api.env` gives to tools of all extensions (spec §14.1).
     """
 
     name: str
@@ -39,6 +41,7 @@ class Extension:
     wraps: Sequence[Wrap] = ()
     documents: Sequence[Document[Any]] = ()
     sections: Sequence[Section] = ()
+    environment: EnvironmentFactory | None = None
 
 
 class Registry:
@@ -141,6 +144,12 @@ class Registry:
     def sections(self) -> tuple[Section, ...]:
         """The sections of the prompt; of two with one key the later one, in the place of the earlier."""
         return tuple({one.key: one for extension in self._extensions.values() for one in extension.sections}.values())
+
+    @property
+    def environment(self) -> EnvironmentFactory | None:
+        """What makes the environment of a conversation: of several the one installed last counts."""
+        made = [one.environment for one in self._extensions.values() if one.environment is not None]
+        return made[-1] if made else None
 
     @property
     def gated(self) -> HookKind:

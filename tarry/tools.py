@@ -30,6 +30,7 @@ class ToolResult:
     calls the tool reads, when the tool declares an output; by default the content. `handoff` ends the run, as
     done, after the round of this call: the next run reads nothing of what came before, only this text, if it
     is not empty. Of several in a round the last one in call order counts; of a nested call none (spec §6.6).
+    `keep` says which end of a content that is too long the model reads; the whole is kept in the store.
     """
 
     content: Any
@@ -37,6 +38,7 @@ class ToolResult:
     details: Any = None
     structured: Any = None
     handoff: str | None = None
+    keep: Literal["head", "tail"] = "head"
 
 
 class RetryTool(Exception):

@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import Any, Literal, Protocol
 
 from signals.parking import Wake
+from tarry.environment import Environment
 
 
 class StaleRun(Exception):
@@ -52,6 +53,16 @@ class RunningApi(Protocol):
     @property
     def is_cancelled(self) -> bool:
         """Whether the call was stopped. A blocking tool should look now and then and return."""
+        ...
+
+    @property
+    def env(self) -> Environment:
+        """The files and commands of the conversation, made anew for each run (spec §14.1).
+
+        Raises:
+            NoEnvironment: no extension gives one.
+            StaleRun: this run was given up.
+        """
         ...
 
     def now(self) -> datetime:

@@ -302,7 +302,8 @@ def _cut_remark(content: Bounded, full_output: str) -> list[Diagnostic]:
     if not content.is_cut:
         return []
     rest = f"the whole text is kept as {full_output}" if full_output else "the rest was not kept"
-    text = f"Truncated: {content.dropped_bytes} bytes in {content.dropped_lines} lines are left out; {rest}."
+    where = "" if content.kept == "head" else " at the start"
+    text = f"Truncated: {content.dropped_bytes} bytes in {content.dropped_lines} lines{where} are left out; {rest}."
     return [Diagnostic(severity="warn", message=text, code="truncated")]
 
 

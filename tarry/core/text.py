@@ -10,7 +10,7 @@ import json
 import math
 import re
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 MAX_MODEL_BYTES = 50 * 1024
 MAX_MODEL_LINES = 2_000
@@ -74,6 +74,7 @@ class Bounded:
     text: str
     dropped_bytes: int = 0
     dropped_lines: int = 0
+    kept: Literal["head", "tail"] = "head"
 
     @property
     def is_cut(self) -> bool:
@@ -81,8 +82,14 @@ class Bounded:
         return self.dropped_bytes > 0
 
 
-def bound_text(text: str, *, max_bytes: int = MAX_MODEL_BYTES, max_lines: int = MAX_MODEL_LINES) -> Bounded:
-    """Keep the head of `text`: whole lines, at most `max_bytes` of UTF-8 and `max_lines` lines.
+def bound_text(
+    text: str,
+    *,
+    max_bytes: int = MAX_MODEL_BYTES,
+    max_lines: int = MAX_MODEL_LINES,
+    keep: Literal["head", "tail"] = "head",
+) -> Bounded:
+    """Keep the head, or the tail, of `text`: whole lines, at most `max_bytes` of UTF-8 and `max_lines` lines.
 
     A single line longer than the limit is cut at a character. Control characters other than tab
     and line ends are dropped, since providers refuse some of them.
@@ -91,16 +98,19 @@ def bound_text(text: str, *, max_bytes: int = MAX_MODEL_BYTES, max_lines: int = 
     if len(clean) <= max_lines and len(clean.encode()) <= max_bytes:
         return Bounded(clean)
     lines = clean.splitlines(keepends=True)
+    wanted = lines if keep == "head" else lines[::-1]
     kept: list[str] = []
     size = 0
-    for line in lines[:max_lines]:
+    for line in wanted[:max_lines]:
         size += len(line.encode())
         if size > max_bytes:
             break
         kept.append(line)
-    head = "".join(kept) if kept else _cut_at_character(lines[0], max_bytes)
-    return Bounded(head, len(clean.encode()) - len(head.encode()), len(lines) - len(kept))
+    whole = "".join(kept if keep == "head" else reversed(kept))
+    part = whole if kept else _cut_at_character(wanted[0], max_bytes, keep)
+    return Bounded(part, len(clean.encode()) - len(part.encode()), len(lines) - len(kept), keep)
 
 
-def _cut_at_character(text: str, max_bytes: int) -> str:
-    return text.encode()[:max_bytes].decode("utf-8", "ignore")
+def _cut_at_character(text: str, max_bytes: int, keep: Literal["head", "tail"]) -> str:
+    data = text.encode()
+    return (data[:max_bytes] if keep == "head" else data[-max_bytes:]).decode("utf-8", "ignore")

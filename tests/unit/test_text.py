@@ -82,9 +82,12 @@ def test_equal_data_has_one_json_text() -> None:
         ("あああ", {"max_bytes": 8}, Bounded("ああ", 3, 1)),
         ("a\x00b\x1b[0m\tc\r\n\x7f\x85", {}, Bounded("ab[0m\tc\r\n")),
         ("a\ud800", {}, Bounded("a\ufffd")),
+        ("a\nb\nc\n", {"max_lines": 2, "keep": "tail"}, Bounded("b\nc\n", 2, 1, "tail")),
+        ("aa\nbb\ncc", {"max_bytes": 5, "keep": "tail"}, Bounded("bb\ncc", 3, 1, "tail")),
+        ("あああ", {"max_bytes": 8, "keep": "tail"}, Bounded("ああ", 3, 1, "tail")),
     ],
 )
-def test_text_is_cut_to_whole_lines_within_the_limits(text: str, limits: dict[str, int], bounded: Bounded) -> None:
+def test_text_is_cut_to_whole_lines_within_the_limits(text: str, limits: dict[str, Any], bounded: Bounded) -> None:
     assert bound_text(text, **limits) == bounded
 
 
