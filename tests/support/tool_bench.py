@@ -18,6 +18,7 @@ from tarry.app import Extension, Registry
 from tarry.connect import data_converter
 from tarry.core.protocol import Progress, Reconciliation, ResolvedCall, ToolOutcome, ToolRunInput
 from tarry.core.waiting import ParkRequest
+from tarry.environment import EnvironmentFactory
 from tarry.settings import Settings
 from tarry.store import BlobStore
 from tarry.tools import Tool
@@ -35,6 +36,7 @@ class Bench:
     store: Path
     environment: ActivityEnvironment = dataclasses.field(default_factory=ActivityEnvironment)
     beats: list[Progress] = dataclasses.field(default_factory=list)
+    environments: EnvironmentFactory | None = None
 
     def __post_init__(self) -> None:
         self.environment.on_heartbeat = self.beats.append
@@ -52,7 +54,7 @@ class Bench:
 
     def activities(self, *tools: Tool) -> ToolActivities:
         """The activities of a worker with these tools."""
-        registry = Registry([Extension("test", tools)])
+        registry = Registry([Extension("test", tools, environment=self.environments)])
         return ToolActivities(registry, self.client, self.blobs, Settings(), grace=timedelta(seconds=0.2))
 
     async def run(self, used: Tool, run: int = 1, **call: Any) -> ToolOutcome:

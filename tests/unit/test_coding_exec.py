@@ -186,66 +186,73 @@ def test_floods_of_output_come_through_whole(tmp_path: Path) -> None:
 
 
 @needs_sandbox
-class TestSandbox:
-    """What a command in a sandbox sees."""
+def test_sandbox_shows_the_root_and_the_system_and_no_other_file(tmp_path: Path) -> None:
+    (tmp_path / "secret").write_text("secret")
+    root = tmp_path / "root"
+    root.mkdir()
+    (root / "out").symlink_to("../secret")
+    env = SandboxedDirectory(root)
+    places = f"cat {tmp_path}/secret out /etc/shadow /root/.bashrc; ls {tmp_path} /home /work"
 
-    def test_it_sees_the_root_and_the_system_and_no_other_file(self, tmp_path: Path) -> None:
-        (tmp_path / "secret").write_text("secret")
-        root = tmp_path / "root"
-        root.mkdir()
-        (root / "out").symlink_to("../secret")
-        env = SandboxedDirectory(root)
-        places = f"cat {tmp_path}/secret out /etc/shadow /root/.bashrc; ls {tmp_path} /home /work"
+    end, output = ran(env, f"{places}; echo over")
 
-        end, output = ran(env, f"{places}; echo over")
+    assert end == Exit(0)
+    read = [line for line in output.splitlines() if not re.match(r"(cat|ls): ", line)]
+    assert read == [f"{tmp_path}:", "root", "over"]
 
-        assert end == Exit(0)
-        read = [line for line in output.splitlines() if not re.match(r"(cat|ls): ", line)]
-        assert read == [f"{tmp_path}:", "root", "over"]
 
-    def test_it_can_write_below_the_root_only(self, tmp_path: Path) -> None:
-        root = tmp_path / "root"
-        root.mkdir()
-        escape = f"touch {tmp_path}/out /usr/out /etc/out 2>/dev/null; ln -s .. up; touch up/out; touch in; echo over"
+@needs_sandbox
+def test_sandbox_lets_commands_write_below_the_root_only(tmp_path: Path) -> None:
+    root = tmp_path / "root"
+    root.mkdir()
+    escape = f"touch {tmp_path}/out /usr/out /etc/out 2>/dev/null; ln -s .. up; touch up/out; touch in; echo over"
 
-        assert ran(SandboxedDirectory(root), escape)[1].endswith("over\n")
-        assert sorted(found.name for found in tmp_path.iterdir()) == ["root"]
-        assert sorted(found.name for found in root.iterdir()) == ["in", "up"]
-        assert not Path("/usr/out").exists()
-        assert not Path("/etc/out").exists()
+    assert ran(SandboxedDirectory(root), escape)[1].endswith("over\n")
+    assert sorted(found.name for found in tmp_path.iterdir()) == ["root"]
+    assert sorted(found.name for found in root.iterdir()) == ["in", "up"]
+    assert not Path("/usr/out").exists()
+    assert not Path("/etc/out").exists()
 
-    def test_it_sees_no_process_of_the_host_and_can_signal_none(self, tmp_path: Path) -> None:
-        bystander = subprocess.Popen(["sleep", "300"])
-        try:
-            output = ran(SandboxedDirectory(tmp_path), f"kill -9 {bystander.pid}; ls /proc | grep -c '^[0-9]'")[1]
-            assert int(output.splitlines()[-1]) < 10
-            assert bystander.poll() is None
-        finally:
-            bystander.kill()
-            bystander.wait()
 
-    @pytest.mark.parametrize(("network", "interfaces"), [(False, 1), (True, 2)])
-    def test_it_has_no_network_unless_it_is_allowed(self, tmp_path: Path, network: bool, interfaces: int) -> None:
-        count = "import socket; print(len(socket.if_nameindex()))"
+@needs_sandbox
+def test_sandbox_shows_no_process_of_the_host_and_none_can_be_signalled(tmp_path: Path) -> None:
+    bystander = subprocess.Popen(["sleep", "300"])
+    try:
+        output = ran(SandboxedDirectory(tmp_path), f"kill -9 {bystander.pid}; ls /proc | grep -c '^[0-9]'")[1]
+        assert int(output.splitlines()[-1]) < 10
+        assert bystander.poll() is None
+    finally:
+        bystander.kill()
+        bystander.wait()
 
-        output = ran(SandboxedDirectory(tmp_path, network=network), ["python3", "-c", count])[1]
 
-        assert min(int(output), 2) == min(interfaces, len(os.listdir("/sys/class/net")))
+@needs_sandbox
+@pytest.mark.parametrize(("network", "interfaces"), [(False, 1), (True, 2)])
+def test_sandbox_has_no_network_unless_it_is_allowed(tmp_path: Path, network: bool, interfaces: int) -> None:
+    count = "import socket; print(len(socket.if_nameindex()))"
 
-    def test_what_is_listed_as_readable_can_be_read_and_not_written(self, tmp_path: Path) -> None:
-        (tmp_path / "root").mkdir()
-        (tmp_path / "tools").mkdir()
-        (tmp_path / "tools" / "version").write_text("7\n")
-        env = SandboxedDirectory(tmp_path / "root", readable=[tmp_path / "tools"])
+    output = ran(SandboxedDirectory(tmp_path, network=network), ["python3", "-c", count])[1]
 
-        output = ran(env, f"cat {tmp_path}/tools/version; touch {tmp_path}/tools/new || echo no")[1]
+    assert min(int(output), 2) == min(interfaces, len(os.listdir("/sys/class/net")))
 
-        assert output.startswith("7\n")
-        assert output.endswith("no\n")
-        assert [found.name for found in (tmp_path / "tools").iterdir()] == ["version"]
 
-    def test_what_a_command_leaves_running_ends_with_it(self, tmp_path: Path) -> None:
-        mine = tag()
-        with none_left(mine):
-            ran(SandboxedDirectory(tmp_path), f"sleep {mine} & sleep 0.2")
-            assert tagged(mine) == []
+@needs_sandbox
+def test_what_is_listed_as_readable_can_be_read_in_a_sandbox_and_not_written(tmp_path: Path) -> None:
+    (tmp_path / "root").mkdir()
+    (tmp_path / "tools").mkdir()
+    (tmp_path / "tools" / "version").write_text("7\n")
+    env = SandboxedDirectory(tmp_path / "root", readable=[tmp_path / "tools"])
+
+    output = ran(env, f"cat {tmp_path}/tools/version; touch {tmp_path}/tools/new || echo no")[1]
+
+    assert output.startswith("7\n")
+    assert output.endswith("no\n")
+    assert [found.name for found in (tmp_path / "tools").iterdir()] == ["version"]
+
+
+@needs_sandbox
+def test_what_a_command_leaves_running_ends_with_it_in_a_sandbox(tmp_path: Path) -> None:
+    mine = tag()
+    with none_left(mine):
+        ran(SandboxedDirectory(tmp_path), f"sleep {mine} & sleep 0.2")
+        assert tagged(mine) == []

@@ -86,6 +86,22 @@ async def test_each_conversation_has_the_environment_that_is_made_for_it(
     assert {place.cwd for place in places} == {None}
 
 
+async def test_commands_start_in_the_folder_that_the_conversation_has_chosen(
+    server: EmbeddedServer, tmp_path: Path
+) -> None:
+    (tmp_path / "src").mkdir()
+    app = app_in(tmp_path, calls(call("bash", command="pwd"), call("write", path="f", content="x")), say("done"))
+    async with stage(server, app, tmp_path / "store") as on:
+        conversation = on.harness.conversation()
+        before = await ask(conversation)
+        await conversation.configure(cwd="src")
+        after = await ask(conversation)
+
+    assert before.texts[0] == f"{tmp_path}\n"
+    assert after.texts[2] == f"{tmp_path}/src\n"
+    assert (tmp_path / "src" / "f").read_text() == "x"
+
+
 async def test_tool_without_an_environment_is_told_what_is_missing(server: EmbeddedServer, tmp_path: Path) -> None:
     model = ScriptedModel.for_each_input([call("read", path="f"), say("done")])
     app = App(model=model, extensions=[Extension("coding", coding(local(tmp_path)).tools)])
