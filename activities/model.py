@@ -11,14 +11,17 @@ from activities.prompting import Prepared, prepare
 from activities.reports import Reports
 from activities.request_hooks import RequestHooks
 from tarry.app import App, Registry
+from tarry.core import compaction
 from tarry.core.arguments import normalise_calls
+from tarry.core.compaction_view import ContextFull
 from tarry.core.messages import AssistantMessage
 from tarry.core.prompt import PromptPatch
 from tarry.core.protocol import MODEL_REQUEST, ModelAnswer, ModelFailure, ModelRequestInput, ModelTurn
 from tarry.core.resolve import resolve_calls
 from tarry.core.text import clean_text
+from tarry.core.transcript import Entry
 from tarry.entries import EntryReader
-from tarry.models import Model, ModelRequest, ModelResponse, NoModel
+from tarry.models import Model, ModelRequest, ModelResponse, NoModel, info_of
 
 
 class ModelActivities:
@@ -39,20 +42,29 @@ class ModelActivities:
         registry = self._registry.chosen(input.agent)
         reports = Reports()
 
-        async def ask(on_text: Callable[[str], None]) -> ModelTurn:
-            prepared = await self._prepare(registry, input, reports)
+        async def ask(on_text: Callable[[str], None]) -> ModelTurn | ContextFull:
+            entries = await self._entries(input)
+            prepared = await self._prepare(registry, input, entries, reports)
+            beside = compaction.text_tokens(prepared.request.instructions)
+            if (full := compaction.must_wait(entries, input.sizes, info_of(model), beside)) is not None:
+                return full
             response = await _respond(model, prepared.request, RequestHooks(registry, input, reports), on_text)
-            return _turn(registry, model, response, prepared.patches, reports)
+            is_large = compaction.is_due(entries, input.sizes, info_of(model), response.usage)
+            return _turn(registry, model, response, prepared.patches, reports).model_copy(update={"is_large": is_large})
 
         answer = await call_model(model.name, ask)
         if isinstance(answer, ModelFailure):
             answer = answer.model_copy(update={"problems": reports.new})
         return ModelAnswer(answer)
 
-    async def _prepare(self, registry: Registry, input: ModelRequestInput, reports: Reports) -> Prepared:
-        entries = await self._reader.context(
+    async def _entries(self, input: ModelRequestInput) -> list[Entry]:
+        return await self._reader.context(
             input.conversation_id, input.generation_id, input.run_start, input.cutoff, input.context_start
         )
+
+    async def _prepare(
+        self, registry: Registry, input: ModelRequestInput, entries: list[Entry], reports: Reports
+    ) -> Prepared:
         reports.know(entry.note for entry in entries if entry.index >= input.run_start.index)
         return await prepare(registry, self._registry.resolved(input.agent), input, entries, reports)
 

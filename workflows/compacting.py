@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 
 from temporalio import workflow
+from temporalio.common import RawValue
+from temporalio.exceptions import ApplicationError
 
-from tarry.core.compacting import CompactInput, SummaryInput
+from tarry.core.compacting import COMPACT, CompactInput, LargeInput, SummaryInput
 from tarry.core.compaction_view import CompactionStatus, CompactionView
 from tarry.core.compactions import Asked
 from tarry.core.conversation import ConversationState
+from tarry.core.inbox import Full
+from tarry.core.protocol import DUPLICATE, INBOX_FULL
 from workflows.compaction import summarise
+from workflows.ends import read_signal
 from workflows.supervise import StopSwitch
 
 
@@ -21,17 +27,46 @@ class Compactor:
         self._state = state
         self._stop = StopSwitch()
         self._is_running = False
+        workflow.set_update_handler(COMPACT, self._ask, validator=self._check)
 
     @property
     def is_busy(self) -> bool:
         """Whether a compaction is asked for and not over."""
         return bool(self._state.compactions.asked)
 
-    def ask(self, input: CompactInput) -> CompactionView:
-        """A person asks; raises as `Compactions.ask`."""
+    def _ask(self, input: CompactInput) -> CompactionView:
+        """A person asks."""
         if not input.request_id:
             input = input.model_copy(update={"request_id": str(workflow.uuid4())})
         return self._state.compactions.ask(input)
+
+    def _check(self, input: CompactInput) -> None:
+        """Refuse what cannot be taken, and repeats, before they leave an event."""
+        if (known := self._state.compactions.views.get(input.request_id)) is not None:
+            raise ApplicationError("known request id", known, type=DUPLICATE)
+        try:
+            self._state.compactions.check_room()
+        except Full as error:
+            raise ApplicationError(str(error), type=INBOX_FULL) from error
+
+    def ask_by_signal(self, args: Sequence[RawValue]) -> None:
+        """A person asks from any shell, or with no worker up."""
+        input = read_signal(args, CompactInput)
+        if input is None:
+            self._state.refuse(f"{COMPACT}: not readable")
+            return
+        try:
+            self._ask(input)
+        except Full as error:
+            self._state.refuse(f"{COMPACT}: {error}", input.request_id)
+
+    def hear(self, large: LargeInput | None) -> None:
+        """The context of the open run has grown large."""
+        run = self._state.open
+        if large is not None and run is not None and run.generation_id == large.generation_id:
+            self._state.compactions.ask_by_itself(
+                run.settings, generation_id=run.generation_id, run_start=run.start, cutoff=large.cutoff
+            )
 
     def stop(self) -> None:
         """End what is asked for; a summary that is there stays, and is placed."""

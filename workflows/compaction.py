@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from datetime import datetime, timedelta
 
 from temporalio import workflow
 from temporalio.common import RawValue
-from temporalio.exceptions import ActivityError
+from temporalio.exceptions import ActivityError, FailureError
 
 from tarry.core import run as machine
-from tarry.core.compacting import COMPACT, NoSummary, Summary, SummaryAnswer, SummaryInput
-from tarry.core.compaction_view import CompactionStatus
+from tarry.core.compacting import COMPACT, LARGE, LargeInput, NoSummary, Summary, SummaryAnswer, SummaryInput
+from tarry.core.compaction import framed
+from tarry.core.compaction_view import CompactionReason, CompactionStatus, CompactionView
 from tarry.core.protocol import ModelFailure, RunSettings
 from tarry.core.summary_budget import GiveUp, SummaryBudget
+from tarry.core.transcript import Draft, Position, Transcript, compaction_draft
 from workflows import ends, options
 from workflows.supervise import StopSwitch
 
@@ -39,6 +42,55 @@ async def summarise(input: SummaryInput, settings: RunSettings, stop: StopSwitch
             show("retry", budget.attempt, error, workflow.now() + timedelta(seconds=seconds))
             await stop.pause(seconds, error)
     return NoSummary(why="aborted", detail="stopped")
+
+
+class RunCompaction:
+    """The compactions of a run, each of which its next request waits for."""
+
+    def __init__(self, input: machine.GenerationInput, transcript: Transcript, stop: StopSwitch) -> None:
+        self.view: CompactionView | None = None
+        self._input = input
+        self._transcript = transcript
+        self._stop = stop
+
+    async def run(self, error: str) -> Summary | NoSummary:
+        """A summary of the context as it stands, or why there is none; `error` is of the provider that refused it."""
+        reason: CompactionReason = "overflow" if error else "threshold"
+        view = CompactionView(request_id=workflow.info().workflow_id, reason=reason)
+
+        def show(status: CompactionStatus, attempt: int, error: str, retry_at: datetime | None) -> None:
+            changes = {"status": status, "attempt": attempt, "detail": error, "retry_at": retry_at}
+            self.view = view.model_copy(update=changes)
+
+        answer = await summarise(self._pinned(reason), self._input.settings, self._stop, show)
+        self.view = None
+        return answer
+
+    def _pinned(self, reason: CompactionReason) -> SummaryInput:
+        settings = self._input.settings
+        return SummaryInput(
+            conversation_id=self._input.conversation_id,
+            generation_id=workflow.info().workflow_id,
+            run_start=self._input.start,
+            cutoff=self._transcript.end,
+            context_start=self._transcript.context_start or self._input.context_start,
+            reason=reason,
+            sizes=settings.sizes,
+            agent=settings.chosen.without_instructions(),
+            idle_timeout=settings.model_idle_timeout,
+        )
+
+    def draft(self, summary: Summary, now: datetime) -> Draft:
+        """The entry of a summary."""
+        draft = compaction_draft(framed(summary.text), now, self._input.run, summary.head)
+        return draft.model_copy(update={"usage": summary.usage, "model": summary.model})
+
+
+async def tell_large(conversation_id: str, cutoff: Position) -> None:
+    """Tell a conversation that the context of its open run has grown large."""
+    large = LargeInput(generation_id=workflow.info().workflow_id, cutoff=cutoff)
+    with contextlib.suppress(FailureError):
+        await workflow.get_external_workflow_handle(conversation_id).signal(LARGE, large)
 
 
 async def _ask(input: SummaryInput, settings: RunSettings, stop: StopSwitch) -> Summary | NoSummary | machine.Event:

@@ -16,10 +16,9 @@ from temporalio.exceptions import ApplicationError, FailureError
 
 from tarry import attributes
 from tarry.core.agent import Agent, AgentChange
-from tarry.core.choices import AGENT, CONFIGURE
+from tarry.core.choices import CONFIGURE
 from tarry.core.commits import COMMIT, CommitInput, Committed
-from tarry.core.compacting import COMPACT, CompactInput
-from tarry.core.compaction_view import CompactionView
+from tarry.core.compacting import COMPACT, LARGE, LargeInput
 from tarry.core.conversation import ConversationInput, ConversationState, OpenRun
 from tarry.core.documents import DOCUMENTS, DocumentsQuery, DocumentsView, Outdated
 from tarry.core.inbox import Busy, Conflict, Full, Record, TooLarge, view
@@ -127,6 +126,8 @@ class Conversation:
         if result.pages and self._state.transcript.tail:
             await seal(self._state.transcript, StopSwitch())
         self._state.close_run(run, result, workflow.now())
+        if result.is_large:
+            self._state.compactions.ask_by_itself(run.settings)
         self._note_end(run)
         self._tell_settled()
         self._stop = StopSwitch()
@@ -260,35 +261,6 @@ class Conversation:
         except (Conflict, Full, TooLarge, Outdated) as error:
             raise ApplicationError(str(error), type=_REFUSALS[type(error)]) from error
 
-    @workflow.update(name=COMPACT)
-    def compact(self, input: CompactInput) -> CompactionView:
-        """Compact the context beside whatever runs (spec §11.3)."""
-        return self._compactor.ask(input)
-
-    @compact.validator
-    def _check_compact(self, input: CompactInput) -> None:
-        known = self._state.compactions.views.get(input.request_id)
-        if known is not None:
-            raise ApplicationError("known request id", known, type=DUPLICATE)
-        try:
-            self._state.compactions.check_room()
-        except Full as error:
-            raise ApplicationError(str(error), type=_REFUSALS[Full]) from error
-
-    @workflow.update(name=CONFIGURE)
-    async def configure(self, change: AgentChange) -> Agent:
-        """Take new choices; no run begins, and no entry is made (spec §7.6)."""
-        return await self._choosing.configure(change)
-
-    @configure.validator
-    def _check_configure(self, change: AgentChange) -> None:
-        _check_id()
-
-    @workflow.query(name=AGENT)
-    def agent(self) -> Agent:
-        """What was chosen."""
-        return self._state.choices.agent
-
     @workflow.update(name=ABORT)
     def abort(self) -> str:
         """Stop the open run and withdraw what is queued; the id of the run to wait for, or nothing."""
@@ -319,9 +291,11 @@ class Conversation:
             if (change := self._readable(name, args, AgentChange)) is not None:
                 self._state.configure(change)
         elif name == COMPACT:
-            self._compact_by_signal(args)
+            self._compactor.ask_by_signal(args)
         elif name == WITHDRAW and (request_id := read_signal(args, str)) is not None:
             await self._unless_refused(name, request_id, self._withdraw(request_id))
+        elif name == LARGE:
+            self._compactor.hear(read_signal(args, LargeInput))
         elif name != SUBMIT:
             self._state.refuse(f"{name[:100]}: no such signal; known are {', '.join(_SIGNALS)}")
         elif (input := self._readable(name, args, SubmitInput)) is not None:
@@ -333,16 +307,6 @@ class Conversation:
         # Any of Temporal's own failures would end the conversation: also that of a look-up that was ended by hand.
         except FailureError as error:
             self._state.refuse(f"{name}: {error.message}", request_id)
-
-    def _compact_by_signal(self, args: Sequence[RawValue]) -> None:
-        input = read_signal(args, CompactInput)
-        if input is None:
-            self._state.refuse(f"{COMPACT}: not readable")
-            return
-        try:
-            self._compactor.ask(input)
-        except Full as error:
-            self._state.refuse(f"{COMPACT}: {error}", input.request_id)
 
     def _readable(self, name: str, args: Sequence[RawValue], as_type: type[T]) -> T | None:
         if len(args) != 1:

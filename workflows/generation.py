@@ -18,6 +18,7 @@ from tarry.core import run as machine
 from tarry.core import run_hooks
 from tarry.core.boundaries import is_reset, place_taken
 from tarry.core.choices import CHOICES, ChoicesTold
+from tarry.core.compaction_view import ContextFull
 from tarry.core.glances import Retry
 from tarry.core.mail import BOUNDARY, MAIL, Boundary
 from tarry.core.protocol import (
@@ -38,6 +39,7 @@ from tarry.core.protocol import (
     RunResult,
 )
 from tarry.core.task_state import TaskOutcome
+from tarry.core.thresholds import Thresholds
 from tarry.core.transcript import (
     NoSuchPosition,
     Slice,
@@ -49,6 +51,7 @@ from tarry.core.transcript import (
     user_draft,
 )
 from workflows import ends, hook_tasks, options
+from workflows.compaction import RunCompaction, tell_large
 from workflows.ends import read_signal
 from workflows.keeping import seal
 from workflows.mailing import Mailbox
@@ -83,6 +86,9 @@ class Generation:
         self._mailbox = Mailbox(input.conversation_id, self._stop)
         self._mailbox.has_mail = self._state.has_mail
         self._holder = Holder(self._stop)
+        self._compaction = RunCompaction(input, self._transcript, self._stop)
+        # One that was begun before runs compacted ends as it would have ended then.
+        self._settings = input.settings.model_copy(update={"compaction": input.settings.compaction and input.compacts})
 
     @workflow.run
     async def run(self, input: machine.GenerationInput) -> RunResult:
@@ -101,7 +107,7 @@ class Generation:
         command: machine.Command = machine.RequestModel()
         while not isinstance(command, machine.Finish):
             event = await self._carry_out(command)
-            step = machine.advance(self._state, event, self._input.settings)
+            step = machine.advance(self._state, event, self._settings)
             self._append(step, event)
             command = step.command
             if isinstance(event, _BOUNDARIES) and isinstance(command, machine.RequestModel):
@@ -109,6 +115,7 @@ class Generation:
                     return self._result(machine.Finish("unanswered", "reset"))
                 if step.user:
                     self._transcript.append(user_draft(step.user, workflow.now(), self._input.run))
+                await self._tell_large()
                 if self._transcript.wants_sealing and not self._stop.is_set:
                     await seal(self._transcript, self._stop)
                 if self._should_turn_over() and not self._stop.is_set:
@@ -129,6 +136,9 @@ class Generation:
                 return await self._hear_round()
             case machine.Yield():
                 return await self._yield()
+            case machine.Compact(error=error):
+                self._phase = "compact"
+                return machine.Compacted(await self._compaction.run(error), error)
             case machine.Pause():
                 self._phase = "retry"
                 self._retry = Retry(at=workflow.now() + timedelta(seconds=command.seconds), why=command.why)
@@ -156,9 +166,13 @@ class Generation:
         if answer is None:
             return machine.Failed(ModelFailure(error="retryable", text="the answer was not readable"))
         self._model = answer.root.model
-        if isinstance(answer.root, ModelTurn):
-            return machine.Responded(answer.root)
-        return machine.Failed(answer.root)
+        match answer.root:
+            case ModelTurn() as turn:
+                return machine.Responded(turn)
+            case ContextFull() as full:
+                return machine.Full(full)
+            case failure:
+                return machine.Failed(failure)
 
     def _model_input(self) -> ModelRequestInput:
         return ModelRequestInput(
@@ -171,7 +185,13 @@ class Generation:
             idle_timeout=self._input.settings.model_idle_timeout,
             heartbeat_timeout=self._input.settings.heartbeat_timeout,
             context_start=self._transcript.context_start or self._input.context_start,
+            sizes=self._judged_sizes(),
         )
+
+    def _judged_sizes(self) -> Thresholds | None:
+        """What the next request is judged by; not after a compaction for it, nor when those before were fruitless."""
+        judges = not self._state.compacted and self._state.fruitless < machine.FRUITLESS_LIMIT
+        return self._settings.sizes if self._settings.compaction and judges else None
 
     async def _run_calls(self, command: machine.RunCalls) -> machine.Event:
         self._phase = "tools"
@@ -227,6 +247,11 @@ class Generation:
         self._mailbox.has_mail = self._mailbox.has_mail or boundary.queued > 0
         return any(is_reset(item) for item in boundary.items)
 
+    async def _tell_large(self) -> None:
+        if self._state.is_large and not self._state.has_told and not self._stop.is_set:
+            self._state.has_told = True
+            await tell_large(self._input.conversation_id, self._transcript.end)
+
     def _note(self, text: str) -> None:
         self._transcript.append(note_draft(text, workflow.now(), self._input.run))
 
@@ -236,6 +261,11 @@ class Generation:
         if step.message is not None:
             usage = event.turn.usage if isinstance(event, machine.Responded) else None
             self._transcript.append(assistant_draft(step.message, now, self._input.run, self._model, usage))
+        if step.summary is not None:
+            self._transcript.append(self._compaction.draft(step.summary, now))
+        if isinstance(event, machine.Compacted):
+            for problem in event.answer.problems:
+                self._note(problem)
         if step.note:
             self._note(step.note)
         if step.handoff is not None:
@@ -268,6 +298,7 @@ class Generation:
             places=self._state.places,
             taken_up=self._state.taken_up,
             answer=self._answer_index() if end.status == "done" else None,
+            is_large=self._state.is_large,
         )
 
     def _answer_index(self) -> int | None:
@@ -299,6 +330,7 @@ class Generation:
             placed=tuple(self._state.placed),
             places=self._state.places,
             retry=self._retry,
+            compaction=self._compaction.view,
         )
 
     @workflow.update(name=RETRY)

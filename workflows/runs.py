@@ -59,6 +59,7 @@ def _input(run: OpenRun) -> GenerationInput:
         start=run.start,
         settings=run.settings,
         context_start=run.context_start,
+        compacts=True,
     )
 
 

@@ -19,6 +19,9 @@ from tarry.core.transcript import Position
 COMPACT = "tarry.compact"
 """Update and plain signal to a conversation, with a `CompactInput`; and the activity that makes a summary."""
 
+LARGE = "tarry.large"
+"""Plain signal of an open run to its conversation: a `LargeInput`."""
+
 MAX_INSTRUCTIONS = 16 * 1024
 
 
@@ -28,6 +31,13 @@ class CompactInput(Frozen):
     request_id: str = Field(default="", max_length=200, description="names it; empty: a new one is drawn")
     instructions: str = Field(default="", max_length=MAX_INSTRUCTIONS)
     settings: RunSettings = RunSettings()
+
+
+class LargeInput(Frozen):
+    """The context of an open run, up to `cutoff`, has grown so large that compaction is due."""
+
+    generation_id: str
+    cutoff: Position
 
 
 class SummaryInput(ForAgent):

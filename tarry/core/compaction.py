@@ -8,8 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from tarry.core.compaction_view import ContextFull
 from tarry.core.context import in_context
-from tarry.core.messages import AssistantMessage, Message, SystemMessage, ToolMessage, UserMessage
+from tarry.core.messages import AssistantMessage, Message, SystemMessage, ToolMessage, Usage, UserMessage
+from tarry.core.model_info import ModelInfo
+from tarry.core.thresholds import Thresholds
 from tarry.core.transcript import Entry, Position
 
 RESULT_CHARACTERS = 2_000
@@ -83,6 +86,25 @@ def tokens_of(entry: Entry) -> int:
 def text_tokens(text: str) -> int:
     """An estimate of what a text takes."""
     return -(-len(text) // CHARACTERS_A_TOKEN)
+
+
+def must_wait(entries: Sequence[Entry], sizes: Thresholds | None, info: ModelInfo, beside: int) -> ContextFull | None:
+    """Why a request is not sent as it is: it leaves too little of the window, and something could be compacted."""
+    tokens = estimate(entries, beside) if sizes is not None and info.context_window is not None else 0
+    if sizes is None or info.context_window is None or not sizes.of_model(info).must_wait(tokens, info.context_window):
+        return None
+    if select_cut(entries, sizes.of_model(info).keep_recent) is None:
+        return None
+    return ContextFull(tokens=tokens, window=info.context_window)
+
+
+def is_due(entries: Sequence[Entry], sizes: Thresholds | None, info: ModelInfo, usage: Usage) -> bool:
+    """Whether compaction should begin beside the run, after a response that took `usage`, to a request of `entries`."""
+    if sizes is None or info.context_window is None:
+        return False
+    tokens = usage.input_tokens + usage.output_tokens or estimate(entries)
+    own = sizes.of_model(info)
+    return own.is_due(tokens, info.context_window) and select_cut(entries, own.keep_recent) is not None
 
 
 def select_cut(entries: Sequence[Entry], keep_recent: int) -> Cut | None:

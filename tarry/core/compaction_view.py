@@ -10,6 +10,16 @@ from tarry.core.messages import Frozen
 CompactionReason = Literal["manual", "background", "threshold", "overflow"]
 """Who wanted it: a person, or a context that is large, too large to be sent, or was refused by the provider."""
 
+
+class ContextFull(Frozen):
+    """A model request that was not sent: its context would leave too little of the model's window."""
+
+    kind: Literal["full"] = "full"
+    tokens: int
+    window: int
+    model: str = ""
+
+
 CompactionStatus = Literal[
     "queued",
     "running",

@@ -13,13 +13,14 @@ from pydantic import Field, RootModel
 
 from signals.parking import Wake
 from tarry.core.agent import Agent, ForAgent
-from tarry.core.compaction_view import CompactionView
+from tarry.core.compaction_view import CompactionView, ContextFull
 from tarry.core.glances import InboxItem, Retry
 from tarry.core.messages import AssistantMessage, Frozen, Usage
 from tarry.core.prompt import Beside
 from tarry.core.run_settings import QueueMode as QueueMode
 from tarry.core.run_settings import RunSettings as RunSettings
 from tarry.core.text import canonical_json
+from tarry.core.thresholds import Thresholds
 from tarry.core.transcript import Entry, PageRef, Position, ToolFacts
 from tarry.core.writes import Write
 
@@ -197,6 +198,7 @@ class GenerationView(Frozen):
     placed: tuple[str, ...] = Field(default=(), description="request ids of the steers that it placed")
     places: dict[str, int] = Field(default={}, description="of steers and writes: the entry, or -1 for a stale write")
     retry: Retry | None = Field(default=None, description="when a request that failed is sent again, and why")
+    compaction: CompactionView | None = Field(default=None, description="the one that its next request waits for")
 
 
 RunStatus = Literal["done", "unanswered"]
@@ -217,6 +219,7 @@ class RunResult(Frozen):
     taken_up: dict[int, int] = Field(
         default_factory=dict, description="at which entries it was told of new choices, by their number"
     )
+    is_large: bool = Field(default=False, description="the context has grown so large that compaction is due")
 
 
 class ModelRequestInput(ForAgent):
@@ -230,6 +233,7 @@ class ModelRequestInput(ForAgent):
     idle_timeout: float
     heartbeat_timeout: float
     context_start: Position | None = Field(default=None, description="entries before it are no context; None: all are")
+    sizes: Thresholds | None = Field(default=None, description="beyond which it is not sent; None: it is")
 
 
 class CallError(Frozen):
@@ -267,6 +271,7 @@ class ModelTurn(Beside):
     model: str = ""
     after_tools: Literal["", "quick", "io"] = ""
     on_yield: Literal["", "quick", "io"] = ""
+    is_large: bool = Field(default=False, description="the context has grown so large that compaction is due")
 
 
 class ModelFailure(Beside):
@@ -280,8 +285,8 @@ class ModelFailure(Beside):
     model: str = ""
 
 
-class ModelAnswer(RootModel[ModelTurn | ModelFailure]):
-    """What a model request brought; on the wire it is the turn or the failure itself."""
+class ModelAnswer(RootModel[ModelTurn | ModelFailure | ContextFull]):
+    """What a model request brought; on the wire it is the turn, the failure, or why nothing was sent, itself."""
 
 
 class ToolRunInput(ForAgent):

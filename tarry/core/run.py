@@ -12,6 +12,8 @@ from typing import assert_never
 from pydantic import BaseModel, Field
 
 from tarry.core.choices import MAX_LOG, ChoicesTold
+from tarry.core.compacting import NoSummary, Summary
+from tarry.core.compaction_view import ContextFull
 from tarry.core.messages import CUTTING_STOPS, AssistantMessage, Frozen, Usage
 from tarry.core.protocol import ModelFailure, ModelTurn, ResolvedCall, RunSettings, RunStatus, UnansweredReason
 from tarry.core.resolve import HookKind
@@ -22,6 +24,8 @@ EMPTY_LIMIT = 2
 """How often an empty answer is asked again."""
 CUT_LIMIT = 3
 """How many responses in a row may be cut off in the middle of their calls."""
+FRUITLESS_LIMIT = 3
+"""Compactions in a row that made nothing smaller, after which a run sends its requests without another one."""
 BACKOFF_BASE = 2.0
 BACKOFF_CAP = 60.0
 RETRY_AFTER_CAP = 3600.0
@@ -43,6 +47,10 @@ class RunState(BaseModel):
     has_mail: bool = False
     told: ChoicesTold | None = Field(default=None, description="choices for the next request")
     taken_up: dict[int, int] = Field(default_factory=dict, description="at which entries choices came, by their number")
+    compacted: bool = Field(default=False, description="for the request that is due; a response resets it")
+    fruitless: int = Field(default=0, description="compactions in a row that made nothing smaller")
+    is_large: bool = Field(default=False, description="the context has grown so large that compaction is due")
+    has_told: bool = Field(default=False, description="the conversation of that, once until it is not so any more")
 
     def take_up(self, told: ChoicesTold, entry: int) -> None:
         """New choices have come while the transcript had `entry` entries; older ones than known say nothing."""
@@ -67,6 +75,7 @@ class GenerationInput(Frozen):
     settings: RunSettings
     carry: RunCarry | None = None
     context_start: Position | None = Field(default=None, description="named by the newest head marker before `start`")
+    compacts: bool = Field(default=False, description="False: maybe begun before runs compacted their context")
 
     def for_request(self, state: RunState) -> GenerationInput:
         """With the choices that count for the next request, and for whatever comes of it (spec §7.6)."""
@@ -87,6 +96,21 @@ class Failed:
     """The request brought no response."""
 
     failure: ModelFailure
+
+
+@dataclass(frozen=True)
+class Full:
+    """The request was not sent: its context is too large."""
+
+    full: ContextFull
+
+
+@dataclass(frozen=True)
+class Compacted:
+    """A compaction that the next request waited for is over. `error` is the provider's, when that refused a request."""
+
+    answer: Summary | NoSummary
+    error: str = ""
 
 
 @dataclass(frozen=True)
@@ -136,7 +160,19 @@ class Aborted:
     partial: str = ""
 
 
-Event = Responded | Failed | WorkerLost | WorkerStopped | RoundEnded | RoundHeard | Yielded | Released | Aborted
+Event = (
+    Responded
+    | Failed
+    | Full
+    | Compacted
+    | WorkerLost
+    | WorkerStopped
+    | RoundEnded
+    | RoundHeard
+    | Yielded
+    | Released
+    | Aborted
+)
 
 
 @dataclass(frozen=True)
@@ -150,6 +186,13 @@ class Pause:
 
     seconds: float
     why: str
+
+
+@dataclass(frozen=True)
+class Compact:
+    """Compact the context before the next request. `error` is the provider's, when that refused the last one."""
+
+    error: str = ""
 
 
 @dataclass(frozen=True)
@@ -185,14 +228,14 @@ class Finish:
     detail: str = ""
 
 
-Command = RequestModel | Pause | RunCalls | HearRound | Yield | Hold | Finish
+Command = RequestModel | Pause | Compact | RunCalls | HearRound | Yield | Hold | Finish
 
 
 @dataclass(frozen=True)
 class Step:
-    """What to append, in order, and what to do then.
+    """What to append, in order, and what to do then. `note` is for people only, `user` an input, `summary` a head.
 
-    `note` is for people only, `user` an input; a `handoff` is all that the next run reads of what came before it.
+    A `handoff` is all that the next run reads of what came before it.
     """
 
     command: Command
@@ -200,6 +243,7 @@ class Step:
     note: str = ""
     user: str = ""
     handoff: str | None = None
+    summary: Summary | None = None
 
 
 def advance(state: RunState, event: Event, settings: RunSettings) -> Step:
@@ -209,6 +253,11 @@ def advance(state: RunState, event: Event, settings: RunSettings) -> Step:
             return _responded(state, event.turn)
         case Failed():
             return _failed(state, event.failure, settings)
+        case Full():
+            state.compacted = True
+            return Step(Compact())
+        case Compacted():
+            return _compacted(state, event.answer, event.error)
         case WorkerLost():
             return _lost(state, event.partial, settings)
         case WorkerStopped():
@@ -247,6 +296,9 @@ def _after_round(state: RunState, settings: RunSettings, *, terminates: bool = F
 
 def _responded(state: RunState, turn: ModelTurn) -> Step:
     state.failures = state.lost = 0
+    state.compacted = False
+    state.is_large = turn.is_large
+    state.has_told = state.has_told and turn.is_large
     state.usage = state.usage + turn.usage
     if turn.message.is_empty and turn.message.stop == "refusal":
         return Step(Finish("unanswered", "refused", "the model refused to answer"))
@@ -274,12 +326,32 @@ def _failed(state: RunState, failure: ModelFailure, settings: RunSettings) -> St
         return Step(Finish("unanswered", "aborted"), message=partial)
     if failure.error == "no_model":
         return Step(Finish("unanswered", "no_model", failure.text))
+    if failure.error == "overflow" and settings.compaction and not state.compacted:
+        state.compacted = True
+        note = f"The context is too long for the model and is compacted: {failure.text}"
+        return Step(Compact(failure.text), message=partial, note=note)
     if failure.error != "retryable" or state.failures >= settings.provider_retries:
         return Step(Finish("unanswered", "model_error", failure.text), message=partial)
     seconds = backoff(state.failures, failure.retry_after)
     state.failures += 1
     note = f"The model request failed and is sent again in {seconds:g} s: {failure.text}"
     return Step(Pause(seconds, failure.text), message=partial, note=note)
+
+
+def _compacted(state: RunState, answer: Summary | NoSummary, error: str) -> Step:
+    """The request is sent again, after an overflow only if it has become smaller (spec §11.5)."""
+    state.usage = state.usage + answer.usage
+    if isinstance(answer, Summary):
+        state.fruitless = 0
+        return Step(RequestModel(), summary=answer)
+    if answer.why == "aborted":
+        return Step(Finish("unanswered", "aborted"))
+    state.fruitless += 1
+    if error:
+        detail = f"{error}; the context could not be compacted ({answer.why}: {answer.detail})"
+        return Step(Finish("unanswered", "model_error", detail))
+    end = "" if state.fruitless < FRUITLESS_LIMIT else "; it is not tried again before a request is refused"
+    return Step(RequestModel(), note=f"The context was not compacted ({answer.why}: {answer.detail}){end}.")
 
 
 def backoff(failures: int, retry_after: float | None) -> float:

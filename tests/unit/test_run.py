@@ -78,7 +78,8 @@ def test_the_fourth_provider_error_ends_the_run_unanswered() -> None:
 
 @pytest.mark.parametrize("error", ["permanent", "overflow"])
 def test_errors_that_cannot_heal_are_not_retried(error: str) -> None:
-    assert advance(RunState(), failure(error), SETTINGS) == Step(Finish("unanswered", "model_error", "said no"))
+    settings = SETTINGS.model_copy(update={"compaction": False})
+    assert advance(RunState(), failure(error), settings) == Step(Finish("unanswered", "model_error", "said no"))
 
 
 def test_a_partial_answer_is_kept_as_aborted() -> None:
