@@ -117,6 +117,22 @@ done: Heard 'go on', sailing leg 2.
   assistant: Heard 'go on', sailing leg 2.
   tool_result: leg 2 sailed
 """,
+    "16_documents.py": """\
+the agent's plan: sell the sofa, pack, drive
+edited again under its key: False
+too late: document move.plan is at revision 2, not at 1: read it again, then edit
+Done: feed the cat.
+open now: pack, drive
+  0 user: todo [], done []
+  1 assistant: todo [], done []
+  2 tool_result: todo ['sell the sofa', 'pack', 'drive'], done []
+  3 note: todo ['sell the sofa', 'pack', 'drive'], done []
+  4 assistant: todo ['sell the sofa', 'pack', 'drive'], done []
+  5 user: todo ['feed the cat', 'pack', 'drive'], done []
+  6 assistant: todo ['feed the cat', 'pack', 'drive'], done []
+  7 tool_result: todo ['pack', 'drive'], done ['feed the cat']
+  8 assistant: todo ['pack', 'drive'], done ['feed the cat']
+""",
 }
 
 

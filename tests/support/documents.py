@@ -7,9 +7,11 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from tarry import App, Document, DurableTask, Extension, ToolApi
+from tarry import App, Conversation, Document, DurableTask, Extension, Harness, NoSuchTask, ToolApi
+from tarry.core.waiting import TaskView
 from tarry.testing import ScriptedModel, call, say
 from tarry.tools import tool
+from tests.support.waiting import eventually
 
 
 class Plan(BaseModel):
@@ -66,3 +68,18 @@ def in_two(migrated: list[object]) -> Document[PlanInTwo]:
         return {"open": value.pop("steps"), "done": []}
 
     return Document("app.plan", 2, PlanInTwo, history="rewindable", migrate=migrate)
+
+
+async def committed_task(harness: Harness, conversation: Conversation, key: str) -> TaskView:
+    """The task that a commit of a conversation has started under a key, once the conversation's outbox has sent it."""
+    task_id = f"{conversation.id}~{(await conversation.view()).nonce}/k.{key}"
+
+    async def find() -> TaskView | None:
+        try:
+            return await harness.task(task_id)
+        except NoSuchTask:
+            return None
+
+    found = await eventually(find)
+    assert found is not None
+    return found

@@ -11,7 +11,7 @@ from tarry import Document, DocumentConflict, InboxFull, NoSuchConversation, Req
 from tarry.client import Conversation, ConversationDocument
 from tarry.embedded import EmbeddedServer
 from tests.support.answers import ask
-from tests.support.documents import NOTES, PLAN, Plan, PlanInTwo, adding, app_doing, echoing, in_two
+from tests.support.documents import NOTES, PLAN, Plan, PlanInTwo, adding, app_doing, committed_task, echoing, in_two
 from tests.support.stage import Stage, idle_stage, kinds, stage
 from tests.support.waiting import eventually
 
@@ -84,8 +84,7 @@ async def test_a_document_a_note_an_input_and_a_task_of_a_commit_come_all_or_non
             edits=[NOTES.edit(adding("one")), PLAN.put(Plan(steps=["a"]), revision=0)],
         )
         after = await eventually(conversation.transcript, lambda found: len(found) == len(before) + 5)
-        view = await conversation.view()
-        task = await eventually(lambda: on.harness.task(f"{conversation.id}~{view.nonce}/k.echo"))
+        task = await committed_task(on.harness, conversation, "echo")
 
         assert refused == (before, [])
         assert kinds(after[len(before) :]) == ["note", "user", "assistant", "tool_result", "assistant"]
