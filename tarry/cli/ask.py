@@ -10,7 +10,6 @@ import typer
 
 from tarry.cli.answers import conclude, ids
 from tarry.cli.exits import ExitCode, Problem
-from tarry.cli.follow import Follower
 from tarry.cli.live import settled
 from tarry.cli.output import JsonOption, Output
 from tarry.cli.processes import DATABASE, AppOption, DatabaseOption, ended
@@ -60,7 +59,7 @@ async def _ask(output: Output, text: str, conversation_id: str | None, wanted: W
 
 
 async def _answered(output: Output, found: Serving, submission: Submission) -> SubmissionView:
-    waiting = settled(submission, Follower(found.harness, submission), output.progress)
+    waiting = settled(found.harness, submission, output.progress)
     return await waiting if found.worker is None else await _beside(found.worker, waiting, submission)
 
 

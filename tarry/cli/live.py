@@ -6,6 +6,8 @@ Drawn on stderr, so that stdout holds the answer alone.
 from __future__ import annotations
 
 import asyncio
+import contextlib
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from types import TracebackType
 from typing import Self
@@ -14,23 +16,25 @@ from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.spinner import Spinner
 from rich.text import Text
+from temporalio.service import RPCError
 
 from tarry.cli import render
-from tarry.cli.follow import Follower, Moment, OpenCall
-from tarry.client import Submission
+from tarry.cli.follow import AWAY, Following, doing
+from tarry.client import Harness, Submission, TarryError
+from tarry.core.live import LiveCall, LiveRun
 from tarry.core.messages import AssistantMessage, ToolMessage
 from tarry.core.protocol import SubmissionView
 from tarry.core.transcript import Entry
 
-LOOK_PAUSE = 0.2
-"""Seconds between two looks."""
+_END_PATIENCE = 2.0
+"""Seconds in which the last entries of a run show up after its answer."""
 
 _TAIL_LINES = 10
 _TAIL_CHARACTERS = 1_000
 _LINE = 160
 
 
-async def settled(submission: Submission, follower: Follower, console: Console | None) -> SubmissionView:
+async def settled(harness: Harness, submission: Submission, console: Console | None) -> SubmissionView:
     """Wait for a submission's end, and show on `console`, if there is one, what happens meanwhile.
 
     Raises:
@@ -39,19 +43,42 @@ async def settled(submission: Submission, follower: Follower, console: Console |
     if console is None:
         return await submission.wait()
     end = asyncio.ensure_future(submission.wait())
-    try:
-        with RunDisplay(console) as display:
-            while not end.done():
-                display.show(await follower.look())
-                await asyncio.wait({end}, timeout=LOOK_PAUSE)
-            display.show(await follower.rest())
-        return await end
-    finally:
-        end.cancel()
+    with RunDisplay(console) as display:
+        showing = asyncio.ensure_future(_show(harness, submission, display))
+        try:
+            await asyncio.wait({end})
+            await asyncio.wait({showing}, timeout=_END_PATIENCE)
+            return end.result()
+        finally:
+            end.cancel()
+            showing.cancel()
+            await asyncio.gather(end, showing, return_exceptions=True)
+
+
+async def _show(harness: Harness, submission: Submission, display: RunDisplay) -> None:
+    """Until its run is over. Whatever is wrong with the conversation, the wait for its end says."""
+    following = Following(submission.request_id)
+    with contextlib.suppress(TarryError, RPCError):
+        async with contextlib.aclosing(harness.conversation(submission.conversation_id).watch()) as changes:
+            async for change in changes:
+                entries = following.take(change.view)
+                what = doing(change.view, submission.request_id, harness.settings.task_queue)
+                display.show(change.view.run, entries, what)
+                if following.is_over:
+                    return
+
+
+async def doing_now(harness: Harness, submission: Submission) -> str:
+    """What goes on, found out at once."""
+    with contextlib.suppress(TarryError, RPCError):
+        async with contextlib.aclosing(harness.conversation(submission.conversation_id).watch()) as changes:
+            async for change in changes:
+                return doing(change.view, submission.request_id, harness.settings.task_queue)
+    return AWAY
 
 
 class RunDisplay:
-    """Shows moments as they come. As a context it takes the bottom of the terminal and gives it back."""
+    """Shows views as they come. As a context it takes the bottom of the terminal and gives it back."""
 
     def __init__(self, console: Console) -> None:
         self._live = Live(console=console, transient=True, refresh_per_second=8)
@@ -66,13 +93,14 @@ class RunDisplay:
     ) -> None:
         self._live.stop()
 
-    def show(self, moment: Moment) -> None:
+    def show(self, run: LiveRun | None, entries: Iterable[Entry], doing: str) -> None:
         """Add what is over to the scroll and replace the rest."""
-        for entry in moment.entries:
+        for entry in entries:
             for line in scrolled(entry):
                 self._live.console.print(line, soft_wrap=True)
-        self._spinner.update(text=Text(moment.doing, "dim"))
-        self._live.update(Group(*going_on(moment, datetime.now(UTC)), self._spinner))
+        self._spinner.update(text=Text(doing, "dim"))
+        lines = going_on(run, datetime.now(UTC)) if run is not None else []
+        self._live.update(Group(*lines, self._spinner))
 
 
 def scrolled(entry: Entry) -> list[Text]:
@@ -94,16 +122,19 @@ def _result(message: ToolMessage, entry: Entry) -> Text:
     return Text.assemble((f"{sign} ", style), (message.name, "bold"), f" {spent}  ", (_last_line(message.text), "dim"))
 
 
-def going_on(moment: Moment, now: datetime) -> list[RenderableType]:
-    """What has no end yet: the text that streams, and the calls that run."""
-    lines = render.plain(moment.streamed[-_TAIL_CHARACTERS:]).splitlines()[-_TAIL_LINES:]
-    return [*(Text(line) for line in lines), *(_running(call, now) for call in moment.calls)]
+def going_on(run: LiveRun, now: datetime) -> list[RenderableType]:
+    """What has no end yet: the text that streams, and the calls that are open."""
+    said = run.message.text.text if run.message is not None else ""
+    lines = render.plain(said[-_TAIL_CHARACTERS:]).splitlines()[-_TAIL_LINES:]
+    return [*(Text(line) for line in lines), *(running(call, now) for call in run.calls if call.status != "done")]
 
 
-def _running(call: OpenCall, now: datetime) -> Text:
-    since = render.duration(now - call.since)
-    drawn = Text.assemble(("… ", "cyan"), (render.plain(call.label), "bold"), (f" {since}  ", "dim"))
-    return drawn.append(_last_line(call.output), "dim")
+def running(call: LiveCall, now: datetime) -> Text:
+    """An open call on one line: what it is about, for how long, and what it published last."""
+    since = f" {render.duration(now - call.since)}  " if call.since else "  "
+    state = f"{call.status}  " if call.status != "running" else ""
+    drawn = Text.assemble(("… ", "cyan"), (render.plain(call.label or call.tool), "bold"), (since + state, "dim"))
+    return drawn.append(_last_line(call.output.text), "dim")
 
 
 def _last_line(text: str) -> str:

@@ -9,8 +9,7 @@ import typer
 
 from tarry.cli.answers import conclude, facts, ids
 from tarry.cli.exits import ExitCode, Problem
-from tarry.cli.follow import Follower
-from tarry.cli.live import settled
+from tarry.cli.live import doing_now, settled
 from tarry.cli.output import JsonOption, Output
 from tarry.cli.running import run_async
 from tarry.cli.serving import conversation_of, required_text
@@ -71,16 +70,15 @@ def wait(
 async def _wait(output: Output, conversation_id: str, request_id: str, patience: float | None) -> int:
     harness = await Harness.connect()
     submission = conversation_of(harness, conversation_id).submission(request_id)
-    follower = Follower(harness, submission)
     try:
         async with asyncio.timeout(patience):
-            view = await settled(submission, follower, output.progress)
+            view = await settled(harness, submission, output.progress)
     except TimeoutError:
-        raise await _timed_out(submission, follower, patience) from None
+        raise await _timed_out(harness, submission, patience) from None
     return conclude(output, submission, view)
 
 
-async def _timed_out(submission: Submission, follower: Follower, patience: float | None) -> Problem:
-    doing = follower.doing or (await follower.look()).doing
+async def _timed_out(harness: Harness, submission: Submission, patience: float | None) -> Problem:
+    doing = await doing_now(harness, submission)
     text = f"no answer within {patience:g} s ({doing}); waiting again does no harm"
     return Problem(ExitCode.TIMEOUT, "timeout", text, {**ids(submission), "doing": doing})

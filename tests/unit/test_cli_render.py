@@ -10,11 +10,11 @@ from rich.console import Console, RenderableType
 
 from signals.box import Receipt
 from tarry.cli import render
-from tarry.cli.follow import Moment, OpenCall
 from tarry.cli.live import going_on, scrolled
 from tarry.cli.output import Output
 from tarry.cli.work import with_conversation_states
 from tarry.client import WakePlan, WorkItem
+from tarry.core.live import LiveCall, LiveMessage, LiveRun, Streamed
 from tarry.core.messages import AssistantMessage, ToolCallRequest, ToolMessage, Usage
 from tarry.core.transcript import (
     Draft,
@@ -225,9 +225,19 @@ def test_what_is_over_scrolls_by_without_the_answer() -> None:
 
 
 def test_what_goes_on_is_the_tail_of_the_stream_and_the_open_calls() -> None:
-    call = OpenCall("t", "look_up(name='keys')", AT, output="opening\nlooking\x1b[2J")
-    moment = Moment("tools run", streamed="\n".join(f"line {n}" for n in range(30)), calls=(call,))
+    call = LiveCall(
+        task_id="t",
+        slot=0,
+        call_id="c",
+        tool="look_up",
+        label="look_up(name='keys')",
+        status="running",
+        since=AT,
+        output=Streamed(text="opening\nlooking\x1b[2J"),
+    )
+    said = Streamed(text="\n".join(f"line {n}" for n in range(30)))
+    run = LiveRun(generation_id="c~n/g1", message=LiveMessage(id="m", text=said), calls=(call,))
 
-    lines = drawn(*going_on(moment, AT + timedelta(seconds=3)))
+    lines = drawn(*going_on(run, AT + timedelta(seconds=3)))
 
     assert lines == [*(f"line {n}" for n in range(20, 30)), "… look_up(name='keys') 3.0 s  looking[2J"]
