@@ -134,7 +134,12 @@ class Settings(BaseSettings):
     )
     """They sign callback URLs, the first one, and check them, each; so that one can be changed for another."""
 
-    @field_validator("callback_secrets")
+    gateway_token: SecretStr | None = Field(
+        default=None, description=f"tokens of {_SECRET_LENGTH} characters or more, with blanks between them"
+    )
+    """Who sends one as `Authorization: Bearer` may read conversations at the gateway; without any nobody may."""
+
+    @field_validator("callback_secrets", "gateway_token")
     @classmethod
     def _check_secrets(cls, value: SecretStr | None) -> SecretStr | None:
         if value is not None and any(len(one) < _SECRET_LENGTH for one in value.get_secret_value().split() or [""]):

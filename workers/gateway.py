@@ -30,6 +30,7 @@ from tarry.webhooks import WebhookError
 from tarry.webhooks.callbacks import required_secrets
 from tarry.webhooks.sources import sources_by_name
 from workers.gateway_app import Door, Gateway
+from workers.gateway_events import Streams
 from workers.gateway_sending import Road
 
 DRAIN_PATIENCE = 5
@@ -56,7 +57,8 @@ def doors_of(app: App, environment: Mapping[str, str]) -> dict[str, Door]:
 def build_gateway(client: Client, doors: Mapping[str, Door], settings: Settings) -> Gateway:
     """A gateway; without callback secrets it knows no callback URL."""
     callback_secrets = required_secrets(settings) if settings.callback_secrets else ()
-    return Gateway(Road(client, settings.task_queue), doors, callback_secrets)
+    tokens = tuple(settings.gateway_token.get_secret_value().split()) if settings.gateway_token else ()
+    return Gateway(Road(client, settings.task_queue), doors, callback_secrets, Streams(client, tokens))
 
 
 class Server(uvicorn.Server):
@@ -89,7 +91,8 @@ class Server(uvicorn.Server):
             print(f"ready {url_of(listening)}", flush=True)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Finish what was answered `unavailable` and is still under way."""
+        """End the streams, which have no end of their own; finish what was answered `unavailable` and is under way."""
+        self._gateway.streams.close()
         await super().shutdown(sockets)
         await self._gateway.under_way.drain(DRAIN_PATIENCE)
 

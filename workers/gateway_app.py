@@ -1,4 +1,4 @@
-"""The gateway over HTTP: webhooks of declared sources, and callback URLs.
+"""The gateway over HTTP: webhooks of declared sources, callback URLs, and what happens in conversations.
 
 A request is read whole, its signature is checked over the bytes as they came, and only then it is parsed; nothing is
 sent for one that does not pass.
@@ -27,6 +27,7 @@ from tarry.webhooks import Event, WebhookSource
 from tarry.webhooks.callbacks import BadToken, ExpiredToken, read_token
 from tarry.webhooks.signatures import NotSigned
 from tarry.webhooks.sources import MAX_BODY
+from workers.gateway_events import Streams
 from workers.gateway_replies import Refused, Reply, refused
 from workers.gateway_sending import Road, UnderWay, delivery_id_of
 
@@ -53,8 +54,11 @@ class Door:
 class Gateway:
     """What happens to a request."""
 
-    def __init__(self, road: Road, doors: Mapping[str, Door], callback_secrets: tuple[str, ...]) -> None:
+    def __init__(
+        self, road: Road, doors: Mapping[str, Door], callback_secrets: tuple[str, ...], streams: Streams
+    ) -> None:
         self.under_way = UnderWay()
+        self.streams = streams
         self._road = road
         self._doors = doors
         self._callback_secrets = callback_secrets
@@ -65,6 +69,7 @@ class Gateway:
             routes=[
                 Route("/webhooks/{source}", _logged(self.webhook), methods=["POST"]),
                 Route("/callbacks/{token}", _logged(self.callback), methods=["POST"]),
+                Route("/conversations/{conversation}/events", self.streams.events, methods=["GET"]),
                 Route("/healthz", _health, methods=["GET"]),
             ],
             exception_handlers={HTTPException: _http_error, Exception: _bug},

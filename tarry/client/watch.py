@@ -106,6 +106,8 @@ class Watcher:
         self._listeners: set[Listener] = set()
         self._view: LiveView | None = None
         self._retry = _FIRST_RETRY
+        self._task: asyncio.Task[None] | None = None
+        self._is_stopped = False
 
     async def __aenter__(self) -> Self:
         """Look for the first time.
@@ -114,14 +116,27 @@ class Watcher:
             NoSuchConversation: nothing with that id.
         """
         self._view = await self._looker.look({self._id})
-        self._task = asyncio.create_task(self._watch())
+        if not self._is_stopped:
+            self._task = asyncio.create_task(self._watch())
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._task.cancel()
-        await asyncio.gather(self._task, return_exceptions=True)
+        self.stop()
+        if self._task is not None:
+            await asyncio.gather(self._task, return_exceptions=True)
+
+    def stop(self) -> None:
+        """Watch no more; listeners end."""
+        self._is_stopped = True
+        if self._task is not None:
+            self._task.cancel()
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing will come any more."""
+        return self._is_stopped or (self._task is not None and self._task.done())
 
     @property
     def view(self) -> LiveView:
@@ -134,7 +149,7 @@ class Watcher:
         """A listener, whose first change is the view as it is."""
         made = Listener()
         made.put(whole(self.view))
-        if self._task.done():
+        if self.is_over:
             made.end()
         self._listeners.add(made)
         try:

@@ -61,9 +61,9 @@ def signed(body: bytes, delivery: str = "", *, secret: str = "new-secret-of-ci",
 
 
 @contextlib.asynccontextmanager
-async def gateway(on: Stage, client: Client | None = None) -> AsyncIterator[Sender]:
-    """A gateway for the stage's application, on a free port, and a sender to it."""
-    settings = gateway_settings(on)
+async def gateway(on: Stage, client: Client | None = None, **chosen: Any) -> AsyncIterator[Sender]:
+    """A gateway for the stage's application, on a free port, and a sender to it. `chosen`: more settings."""
+    settings = gateway_settings(on).model_copy(update=chosen)
     server = Server(build_gateway(client or on.client, doors_of(on.app, SECRETS), settings))
     listening = listen(settings.gateway_host, 0)
     url = url_of(listening)

@@ -40,6 +40,7 @@ def test_without_variables_every_setting_has_its_default() -> None:
         "gateway_port": 7280,
         "gateway_url": None,
         "callback_secrets": None,
+        "gateway_token": None,
     }
 
 
