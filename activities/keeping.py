@@ -10,6 +10,7 @@ from temporalio import activity
 from temporalio.client import Client, WorkflowFailureError, WorkflowHandle
 from temporalio.service import RPCError
 
+from tarry.core.folding import FOLD, FoldInput, PageIndex, folded
 from tarry.core.keeping import (
     ARCHIVE,
     FIND_SUBMISSION,
@@ -53,6 +54,11 @@ class KeepingActivities:
         head = next((entry.head for entry in reversed(entries) if entry.head is not None), None)
         size = sum(entry.size() for entry in entries)
         return PageRef(ref=ref, first=input.first, last=input.upto, size=size, head=head)
+
+    @activity.defn(name=FOLD)
+    async def fold(self, input: FoldInput) -> PageRef:
+        """Write references of pages into one page (spec §8.2)."""
+        return folded(input.pages, await self._blobs.put(PageIndex(pages=input.pages)))
 
     @activity.defn(name=ARCHIVE)
     async def archive(self, input: ArchiveInput) -> Archived:

@@ -22,6 +22,7 @@ from tenacity import (
     wait_fixed,
 )
 
+from tarry.core.folding import PageIndex
 from tarry.core.protocol import ENTRIES, EntriesQuery
 from tarry.core.transcript import Entry, Page, PageRef, Position, Slice
 from tarry.store import BlobStore, StoreError
@@ -106,19 +107,28 @@ class EntryReader:
         """One entry of a transcript with these pages and this end: out of its page, or of the open tail."""
         for page in pages:
             if page.first.index <= index < page.last.index:
-                return (await self.page(page))[index - page.first.index]
+                leaf = await self._leaf(page, index)
+                return (await self.page(leaf))[index - leaf.first.index]
         return (await self.read(workflow_id, Position(index=index), end))[0]
 
     async def _fetch(self, workflow_id: str, place: Position, size: int) -> Entry:
         """Read the slice or page that ends at `place` into the cache and return its last entry."""
         part = await self._query(workflow_id, place, size)
-        entries = await self.page(part.page) if part.page is not None else part.entries
+        entries = part.entries
+        if part.page is not None:
+            entries = await self.page(await self._leaf(part.page, place.index - 1))
         self._cache.add(entries)
         return next(entry for entry in reversed(entries) if entry.chain == place.chain)
 
     async def page(self, page: PageRef) -> tuple[Entry, ...]:
         """The entries of a sealed page."""
         return (await self._blob(page.ref, Page)).entries
+
+    async def _leaf(self, page: PageRef, index: int) -> PageRef:
+        """The page of entries that holds entry `index`, below a folded one."""
+        while page.level:
+            page = (await self._blob(page.ref, PageIndex)).holding(index)
+        return page
 
     async def _blob(self, ref: str, as_type: type[T]) -> T:
         attempts = AsyncRetrying(

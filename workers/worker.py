@@ -99,6 +99,7 @@ def build_worker(client: Client, app: App, settings: Settings) -> Worker:
             waiting.judge,
             waiting.referee,
             keeping.seal,
+            keeping.fold,
             keeping.archive,
             keeping.find_submission,
             keeping.salvage,

@@ -49,7 +49,7 @@ from workflows import outbox, patches
 from workflows.choosing import Choosing
 from workflows.compacting import Compactor
 from workflows.ends import read_signal
-from workflows.keeping import archive_settled, find_submission, seal
+from workflows.keeping import archive_settled, find_submission, fold, seal
 from workflows.mailing import hand_over, tell_mail
 from workflows.runs import run_generation
 from workflows.supervise import StopSwitch, supervise
@@ -91,6 +91,7 @@ class Conversation:
         self._arriving: list[str] = []
         self._must_turn_over = False
         self._notes_ends = input.notes_ends
+        self._folds = input.folds
         self._compactor = Compactor(self._state)
 
     def _goes_by_boundary(self, input: ConversationInput) -> bool:
@@ -110,7 +111,7 @@ class Conversation:
         await supervise(self._body(), self._abort_all)
         while self._stop.is_set or self._must_stay:  # a Stop, or a commit, in the very task that turns over
             await supervise(self._body(), self._abort_all)
-        workflow.continue_as_new(input.model_copy(update={"carry": self._state, "agent": Agent()}))
+        workflow.continue_as_new(input.model_copy(update={"carry": self._state, "agent": Agent(), "folds": True}))
 
     async def _body(self) -> None:
         """Answer inputs until it is time to continue as new."""
@@ -133,6 +134,8 @@ class Conversation:
         self._stop = StopSwitch()
         if self._state.transcript.wants_sealing:
             await seal(self._state.transcript, self._stop)
+        if self._folds:
+            await fold(self._state.transcript)
         while self._state.inbox.wants_archiving and await archive_settled(self._state):
             pass
         self._state.open_next(workflow.now(), workflow.info().workflow_id)

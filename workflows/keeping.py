@@ -9,6 +9,7 @@ from temporalio.common import RawValue
 from temporalio.exceptions import ActivityError, ApplicationError
 
 from tarry.core.conversation import ConversationState
+from tarry.core.folding import FOLD, FoldInput, foldable, with_folded
 from tarry.core.inbox import Inbox, Record, unpack
 from tarry.core.keeping import (
     ARCHIVE,
@@ -42,6 +43,22 @@ async def seal(transcript: Transcript, stop: StopSwitch) -> None:
     page = ends.read(answer, PageRef)
     if page is not None:
         transcript.seal(page)
+
+
+async def fold(transcript: Transcript) -> None:
+    """Write the oldest page references into pages of their own, as long as there are many (spec §8.2)."""
+    while pages := foldable(transcript.pages):
+        try:
+            answer = await workflow.execute_activity(
+                FOLD, FoldInput(pages=pages), result_type=RawValue, **options.STORE
+            )
+        except ActivityError:  # somebody ended it by hand
+            return
+        page = ends.read(answer, PageRef)
+        shorter = transcript.pages if page is None else with_folded(transcript.pages, page)
+        if len(shorter) == len(transcript.pages):
+            return
+        transcript.pages = shorter
 
 
 async def find_submission(inbox: Inbox, request_id: str) -> Record | None:

@@ -194,7 +194,8 @@ class Conversation(Watched):
             return None
 
     def _birth(self) -> ConversationInput:
-        return ConversationInput(nonce=secrets.token_hex(6), notes_ends=True, by_boundary=True, agent=self._agent)
+        nonce = secrets.token_hex(6)
+        return ConversationInput(nonce=nonce, notes_ends=True, by_boundary=True, folds=True, agent=self._agent)
 
     async def _update_with_start(self, name: str, input: Any, as_type: type[M]) -> M:
         start: WithStartWorkflowOperation[Any, Any] = WithStartWorkflowOperation(

@@ -366,3 +366,4 @@ class ConversationInput(Frozen):
     notes_ends: bool = Field(default=False, description="False: maybe begun before an end of a run left an event")
     by_boundary: bool = Field(default=False, description="False: maybe begun before a run could answer several inputs")
     agent: Agent = Field(default=Agent(), description="the choices that a new conversation begins with")
+    folds: bool = Field(default=False, description="False: maybe begun before page references were folded")

@@ -103,6 +103,7 @@ class PageRef(Frozen):
     last: Position
     size: int
     head: Position | None = Field(default=None, description="of the newest head marker in it")
+    level: int = Field(default=0, description="0: it holds entries; else references of pages, one level lower")
 
 
 class Page(Frozen):
