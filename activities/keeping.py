@@ -86,7 +86,12 @@ class KeepingActivities:
         first = view.pages[-1].last if view.pages else input.start
         entries = await self._reader.read(input.generation_id, first, view.end)
         return Salvaged(
-            pages=view.pages, entries=tuple(entries), usage=view.usage, placed=view.placed, places=view.places
+            pages=view.pages,
+            entries=tuple(entries),
+            usage=view.usage,
+            placed=view.placed,
+            places=view.places,
+            after_run=view.after_run,
         )
 
     @activity.defn(name=TERMINATE)

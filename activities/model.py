@@ -38,7 +38,8 @@ class ModelActivities:
         try:
             model = self._app.model_of(input.agent)
         except NoModel as error:
-            return ModelAnswer(ModelFailure(error="no_model", text=str(error)))
+            after_run = self._registry.chosen(input.agent).after_run
+            return ModelAnswer(ModelFailure(error="no_model", text=str(error), after_run=bool(after_run)))
         registry = self._registry.chosen(input.agent)
         reports = Reports()
 
@@ -55,7 +56,7 @@ class ModelActivities:
         answer = await call_model(model.name, ask)
         if isinstance(answer, ModelFailure):
             answer = answer.model_copy(update={"problems": reports.new})
-        return ModelAnswer(answer)
+        return ModelAnswer(answer.model_copy(update={"after_run": bool(registry.after_run)}))
 
     async def _entries(self, input: ModelRequestInput) -> list[Entry]:
         return await self._reader.context(

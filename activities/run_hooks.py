@@ -1,4 +1,4 @@
-"""`tarry.ask-run-hooks`: what the hooks of a run say to a round of tools, or to an answer (spec §6.5)."""
+"""`tarry.ask-run-hooks`: what the hooks of a run say to a round of tools, to an answer, to its end (spec §6.5)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tarry.app import Registry
 from tarry.core.protocol import Progress, ResolvedCall
 from tarry.core.run_hooks import ASK_RUN_HOOKS, Moment, RunHookAnswer, RunHookInput, input_text
 from tarry.core.text import bound_text
-from tarry.hooks import Continue, Hooks, HookTask, Turn
+from tarry.hooks import Continue, Hooks, HookTask, RunEnded, Turn
 
 MAX_TASKS = 32
 """Tasks that the hooks of one moment may return together."""
@@ -35,10 +35,9 @@ class RunHookActivities:
             return await self._ask(input)
 
     async def _ask(self, input: RunHookInput) -> RunHookAnswer:
-        told = Turn(input.conversation_id, input.generation_id, input.turn, input.text, input.results)
+        told = _told(input)
         registry = self._registry.chosen(input.agent)
-        kind = registry.after_tools if input.moment == "after_tools" else registry.on_yield
-        ends = time.monotonic() + limit(kind)
+        ends = time.monotonic() + limit(getattr(registry, input.moment))
         tasks: list[ResolvedCall] = []
         go_on: str | None = None
         problems: list[str] = []
@@ -60,8 +59,17 @@ class RunHookActivities:
         return RunHookAnswer(tasks=tuple(tasks[:MAX_TASKS]), go_on=go_on, problems=tuple(problems))
 
 
-def _hook(hooks: Hooks, moment: Moment) -> Callable[[Turn], Any] | None:
-    return hooks.after_tools if moment == "after_tools" else hooks.on_yield
+def _hook(hooks: Hooks, moment: Moment) -> Callable[[Any], Any] | None:
+    hook: Callable[[Any], Any] | None = getattr(hooks, moment)
+    return hook
+
+
+def _told(input: RunHookInput) -> Turn | RunEnded:
+    end = input.ended
+    if end is None:
+        return Turn(input.conversation_id, input.generation_id, input.turn, input.text, input.results)
+    answer = input.text if end.status == "done" else None
+    return RunEnded(input.conversation_id, input.generation_id, end.request_ids, answer, end.reason, end.detail)
 
 
 def _tasks(answer: Sequence[HookTask] | None) -> list[ResolvedCall]:

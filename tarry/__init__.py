@@ -45,7 +45,7 @@ from tarry.core.settled import SUBMISSION_SETTLED, Settled
 from tarry.core.waiting import SignalResult
 from tarry.documents import Document, Edit, Found
 from tarry.environment import Environment, NoEnvironment, Place
-from tarry.hooks import Block, CallResult, Continue, HookApi, HookCall, Hooks, HookTask, Replace, Turn
+from tarry.hooks import Block, CallResult, Continue, HookApi, HookCall, Hooks, HookTask, Replace, RunEnded, Turn
 from tarry.tasks import DurableTask, Go, Outcome
 from tarry.tools import RetryTool, Tool, ToolResult, tool
 from tarry.webhooks import MatchTaken, WebhookError
@@ -100,6 +100,7 @@ __all__ = [
     "RequestConflict",
     "RetryTool",
     "Run",
+    "RunEnded",
     "Send",
     "ServerUnavailable",
     "Settled",

@@ -177,6 +177,11 @@ class Registry:
         return _kind(hooks for _, hooks in self.hooks if hooks.before_compact is not None)
 
     @property
+    def after_run(self) -> HookKind:
+        """Which hooks are told of the end of a run."""
+        return _kind(hooks for _, hooks in self.hooks if hooks.after_run is not None)
+
+    @property
     def fingerprint(self) -> str:
         """Stands for what hooks are asked before a call, and for their versions (spec §5.3)."""
         asked = [(name, self._extensions[name].version) for name, hooks in self.hooks if hooks.before_tool is not None]

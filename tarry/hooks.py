@@ -16,6 +16,7 @@ from signals.tokens import Signal
 from tarry.api import Expired, Received, ToolApi
 from tarry.core.compaction_view import CompactionReason
 from tarry.core.messages import AssistantMessage, Message, Usage
+from tarry.core.protocol import UnansweredReason
 from tarry.core.run_hooks import RoundResult
 from tarry.tasks import DurableTask
 from tarry.tools import ToolResult
@@ -148,9 +149,25 @@ class Turn:
     results: tuple[RoundResult, ...] = ()
 
 
+@dataclass(frozen=True)
+class RunEnded:
+    """A run whose inputs have settled: `request_ids` are theirs.
+
+    `answer` is the text that they are `done` with, None when they are `unanswered`, for `reason`.
+    """
+
+    conversation_id: str
+    generation_id: str
+    request_ids: tuple[str, ...]
+    answer: str | None
+    reason: UnansweredReason = ""
+    detail: str = ""
+
+
 AfterTools = Callable[[Turn], Awaitable[Sequence[HookTask] | None] | Sequence[HookTask] | None]
 Yielding = Continue | Sequence[HookTask] | None
 OnYield = Callable[[Turn], Awaitable[Yielding] | Yielding]
+AfterRun = Callable[[RunEnded], Awaitable[Sequence[HookTask] | None] | Sequence[HookTask] | None]
 
 
 @dataclass(frozen=True)
@@ -236,6 +253,9 @@ class Hooks:
             for this request alone. The next hook is given these. One that raises, or that returns what a strict
             provider refuses, is noted and changes nothing.
         after_response: told of every response, and of every failure of a request, before it is judged.
+        after_run: told of a run whose inputs have settled, whatever its end. The tasks it returns are started and
+            awaited by nobody: they outlive the run, and a Stop of the conversation does not reach them. Told of again,
+            as after a reset or a crash, it starts none twice.
         of_tasks: for durable tasks that ask: by the task's name and the hook's, such as `("app.send", "before_send")`.
             Each is given what the task tells and its `api`; what it answers is for the task to judge.
         io: the hooks do IO: they have 55 seconds together, not 4.
@@ -245,6 +265,7 @@ class Hooks:
     after_tool: AfterTool | None = None
     after_tools: AfterTools | None = None
     on_yield: OnYield | None = None
+    after_run: AfterRun | None = None
     before_compact: BeforeCompact | None = None
     before_request: BeforeRequest | None = None
     after_response: AfterResponse | None = None

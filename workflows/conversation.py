@@ -45,7 +45,7 @@ from tarry.core.protocol import (
     Withdrawal,
 )
 from tarry.core.transcript import NoSuchPosition, Slice
-from workflows import outbox, patches
+from workflows import after_run, outbox, patches
 from workflows.choosing import Choosing
 from workflows.compacting import Compactor
 from workflows.ends import read_signal
@@ -104,10 +104,14 @@ class Conversation:
         if workflow.info().typed_search_attributes.get(attributes.CONVERSATION) is None:
             # Whoever started it by a plain signal did not set it, and lists go by it (spec §9.1).
             workflow.upsert_search_attributes([attributes.CONVERSATION.value_set(workflow.info().workflow_id)])
-        self._sending = asyncio.ensure_future(outbox.serve(self._state.commits))
-        self._mailing = asyncio.ensure_future(self._tell_mail())
-        self._compacting = asyncio.ensure_future(self._compactor.serve())
-        self._telling = asyncio.ensure_future(self._choosing.serve())
+        services = (
+            outbox.serve(self._state.commits),
+            self._tell_mail(),
+            self._compactor.serve(),
+            self._choosing.serve(),
+            after_run.serve(self._state),
+        )
+        self._serving = [asyncio.ensure_future(service) for service in services]
         await supervise(self._body(), self._abort_all)
         while self._stop.is_set or self._must_stay:  # a Stop, or a commit, in the very task that turns over
             await supervise(self._body(), self._abort_all)
@@ -158,7 +162,7 @@ class Conversation:
     @property
     def _must_stay(self) -> bool:
         """Whether something is under way that a new run could not await."""
-        return bool(self._state.commits.outbox) or self._compactor.is_busy
+        return bool(self._state.commits.outbox or self._state.ended_runs) or self._compactor.is_busy
 
     def _abort_all(self) -> None:
         """Temporal's cancel means Stop; the conversation lives on in a fresh run (spec §7.4)."""

@@ -77,7 +77,7 @@ class Generation:
     @workflow.init
     def __init__(self, input: machine.GenerationInput) -> None:
         self._input = input
-        self._state = input.carry.state if input.carry else machine.RunState()
+        self._state = input.carry.state if input.carry else machine.RunState(after_run=True)
         self._transcript = input.carry.transcript if input.carry else Transcript(start=input.start)
         self._phase = "model"
         self._model = ""
@@ -296,6 +296,7 @@ class Generation:
             usage=self._state.usage,
             placed=tuple(self._state.placed),
             places=self._state.places,
+            after_run=self._state.after_run,
             taken_up=self._state.taken_up,
             answer=self._answer_index() if end.status == "done" else None,
             is_large=self._state.is_large,
@@ -331,6 +332,7 @@ class Generation:
             places=self._state.places,
             retry=self._retry,
             compaction=self._compaction.view,
+            after_run=self._state.after_run,
         )
 
     @workflow.update(name=RETRY)

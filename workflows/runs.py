@@ -116,4 +116,5 @@ async def _salvage(run: OpenRun, why: str) -> RunResult:
         usage=kept.usage,
         placed=kept.placed,
         places=kept.places,
+        after_run=kept.after_run,
     )

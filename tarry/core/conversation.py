@@ -11,6 +11,7 @@ from typing import Any
 from pydantic import BaseModel, Field, model_validator
 
 from signals.box import Delivery
+from tarry.core.after_run import AfterRun
 from tarry.core.agent import Agent, AgentChange
 from tarry.core.boundaries import is_reset, selected
 from tarry.core.choices import Choice, Choices, ChoicesTold
@@ -23,6 +24,7 @@ from tarry.core.live_inbox import inbox_items
 from tarry.core.mail import Boundary, TakeInput, Taken
 from tarry.core.messages import AssistantMessage, Frozen, Usage
 from tarry.core.protocol import ConversationView, Refusal, RunResult, RunSettings, SubmitInput, digest
+from tarry.core.run_hooks import RunHookAnswer
 from tarry.core.settled import MAX_ANSWER_BYTES, SUBMISSION_SETTLED, Settled
 from tarry.core.text import canonical_json
 from tarry.core.transcript import NoSuchPosition, Position, Transcript, note_draft, user_draft
@@ -75,6 +77,7 @@ class ConversationState(BaseModel):
     choices: Choices = Field(default_factory=Choices)
     by_boundary: bool = Field(default=False, description="False: one input a run; notes of commits wait for its end")
     compactions: Compactions = Field(default_factory=Compactions)
+    ended_runs: list[AfterRun] = Field(default_factory=list, description="hooks are to be told of their end")
 
     @model_validator(mode="before")
     @classmethod
@@ -231,7 +234,10 @@ class ConversationState(BaseModel):
         last = self.transcript.tail[-1].index if result.answer is None else result.answer
         answer = last if result.status == "done" else None
         placed, taken = self._placed(self.open, result)
-        for request_id in (run.request_id, *run.others, *placed):
+        ended = (run.request_id, *run.others, *placed)
+        if result.after_run:
+            self.ended_runs.append(AfterRun.of(run.generation_id, ended, self.open.settings, result))
+        for request_id in ended:
             self.inbox.settle(request_id, answer=answer, reason=result.reason, detail=result.detail)
         self.inbox.give_back(taken)
         if result.reason == "aborted":  # the Stop found them on their way
@@ -257,6 +263,14 @@ class ConversationState(BaseModel):
             else:
                 others.append(item)
         return steers, others
+
+    def told_end(self, answer: RunHookAnswer, now: datetime, conversation_id: str) -> None:
+        """The hooks were told of the oldest of the ended runs: their tasks leave by the outbox, problems are noted."""
+        ended = self.ended_runs.pop(0)
+        self.commits.send(ended.starts(answer))
+        for note in ended.notes(answer):
+            self.inbox.admit(note, now)
+        self.open_next(now, conversation_id)
 
     def begin_open(self) -> None:
         """The workflow of the open run is there."""

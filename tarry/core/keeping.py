@@ -60,6 +60,7 @@ class Salvaged(Frozen):
     usage: Usage = Usage()
     placed: tuple[str, ...] = ()
     places: dict[str, int] = Field(default={})
+    after_run: bool = False
 
 
 class ArchiveInput(Frozen):

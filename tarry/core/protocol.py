@@ -199,6 +199,7 @@ class GenerationView(Frozen):
     places: dict[str, int] = Field(default={}, description="of steers and writes: the entry, or -1 for a stale write")
     retry: Retry | None = Field(default=None, description="when a request that failed is sent again, and why")
     compaction: CompactionView | None = Field(default=None, description="the one that its next request waits for")
+    after_run: bool = Field(default=False, description="whether hooks are to be told of its end")
 
 
 RunStatus = Literal["done", "unanswered"]
@@ -215,6 +216,7 @@ class RunResult(Frozen):
     usage: Usage = Usage()
     placed: tuple[str, ...] = Field(default=(), description="request ids of the steers that it placed")
     places: dict[str, int] = Field(default={}, description="of steers and writes: the entry, or -1 for a stale write")
+    after_run: bool = Field(default=False, description="whether hooks are to be told of its end")
     answer: int | None = Field(default=None, description="index of the answer; None: the last entry")
     taken_up: dict[int, int] = Field(
         default_factory=dict, description="at which entries it was told of new choices, by their number"
@@ -272,6 +274,7 @@ class ModelTurn(Beside):
     after_tools: Literal["", "quick", "io"] = ""
     on_yield: Literal["", "quick", "io"] = ""
     is_large: bool = Field(default=False, description="the context has grown so large that compaction is due")
+    after_run: bool = False
 
 
 class ModelFailure(Beside):
@@ -283,6 +286,7 @@ class ModelFailure(Beside):
     retry_after: float | None = None
     partial: str = ""
     model: str = ""
+    after_run: bool = False
 
 
 class ModelAnswer(RootModel[ModelTurn | ModelFailure | ContextFull]):

@@ -42,6 +42,9 @@ class RunState(BaseModel):
     usage: Usage = Usage()
     after_tools: HookKind = ""
     handoff: str | None = None
+    after_run: bool = Field(
+        default=False, description="whether hooks are to be told of its end; True until it is known"
+    )
     placed: list[str] = Field(default_factory=list, description="request ids of the steers that were placed")
     places: dict[str, int] = Field(default_factory=dict, description="of steers and writes: the entry, or `STALE`")
     has_mail: bool = False
@@ -299,6 +302,7 @@ def _responded(state: RunState, turn: ModelTurn) -> Step:
     state.compacted = False
     state.is_large = turn.is_large
     state.has_told = state.has_told and turn.is_large
+    state.after_run = turn.after_run
     state.usage = state.usage + turn.usage
     if turn.message.is_empty and turn.message.stop == "refusal":
         return Step(Finish("unanswered", "refused", "the model refused to answer"))
@@ -321,6 +325,7 @@ def _empty(state: RunState) -> Step:
 
 
 def _failed(state: RunState, failure: ModelFailure, settings: RunSettings) -> Step:
+    state.after_run = failure.after_run
     partial = _aborted(failure.partial)
     if failure.error == "aborted":
         return Step(Finish("unanswered", "aborted"), message=partial)

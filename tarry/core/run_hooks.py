@@ -1,4 +1,4 @@
-"""Payloads of a run's hooks: after a round of tools, and before an answer stands (spec §6.5).
+"""Payloads of a run's hooks: after a round of tools, before an answer stands, and after its end (spec §6.5).
 
 Pure.
 """
@@ -11,14 +11,14 @@ from typing import Any, Literal
 from tarry.core.agent import ForAgent
 from tarry.core.inbox import MAX_CONTENT
 from tarry.core.messages import AssistantMessage, Frozen, ToolMessage
-from tarry.core.protocol import ResolvedCall
+from tarry.core.protocol import ResolvedCall, RunStatus, UnansweredReason
 from tarry.core.task_state import TaskOutcome
 from tarry.core.text import bound_text
 from tarry.core.transcript import Entry
 
 ASK_RUN_HOOKS = "tarry.ask-run-hooks"
 
-Moment = Literal["after_tools", "on_yield"]
+Moment = Literal["after_tools", "on_yield", "after_run"]
 
 
 class RoundResult(Frozen):
@@ -30,6 +30,15 @@ class RoundResult(Frozen):
     code: str
 
 
+class RunEnd(Frozen):
+    """How a run ended, and which submissions ended with it."""
+
+    status: RunStatus
+    reason: UnansweredReason
+    detail: str
+    request_ids: tuple[str, ...]
+
+
 class RunHookInput(ForAgent):
     """What a run's hooks are told. `text` is what the model said beside its calls, or its answer."""
 
@@ -39,6 +48,7 @@ class RunHookInput(ForAgent):
     turn: int
     text: str
     results: tuple[RoundResult, ...] = ()
+    ended: RunEnd | None = None
 
 
 class RunHookAnswer(Frozen):
