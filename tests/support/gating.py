@@ -12,6 +12,7 @@ from typing import Any
 
 from signals.parking import Sleep
 from signals.tokens import SignalKey
+from tarry.api import Expired, Received
 from tarry.app import App, Extension
 from tarry.core.gates import REASK
 from tarry.core.messages import AssistantMessage, ToolCallRequest
@@ -20,7 +21,7 @@ from tarry.core.resolve import resolve_calls
 from tarry.core.task_state import ToolCallInput
 from tarry.core.waiting import TaskView
 from tarry.gates import DECISION
-from tarry.hooks import AfterTool, BeforeTool, CallResult, Gate, HookApi, HookCall, Hooks
+from tarry.hooks import AfterTool, BeforeTool, Block, CallResult, Gate, HookApi, HookCall, Hooks
 from tarry.testing import ScriptedModel, say
 from tarry.tools import Tool, tool
 from tests.support.parking import ANSWER, HOUR, QUICK, YES, Call
@@ -62,6 +63,8 @@ class Heard:
 class Guard:
     """A gate that lets a call pass once each of `keys` holds a value, and waits for them one after the other.
 
+    One that has expired blocks it.
+
     `passes` has an item for each time it was asked: the keys, and others that it looks at, that held a value then. Its
     memo `first` is the number of the pass that wrote it. It stays in those passes that are `held` until `go` is set.
     """
@@ -76,13 +79,16 @@ class Guard:
         self._until = until
 
     def __call__(self, call: HookCall, api: HookApi) -> Gate:
-        found = [key for key in self._looks_at if api.read_signal_sync(ANSWER, key) is not None]
+        held = {key: api.read_signal_sync(ANSWER, key) for key in self._looks_at}
+        found = [key for key, value in held.items() if isinstance(value, Received)]
         self.passes.append(" ".join(found))
         number = len(self.passes)
         self.memos.append(api.memo_sync(f"after {' '.join(found)}", number))
         if number in self._held:
             self.go.wait(30)
         missing = [key for key in self.keys if key not in found]
+        if any(isinstance(held[key], Expired) for key in missing):
+            return Block("nobody answered", code="expired")
         return Sleep(signals=[ANSWER.key(missing[0])], until=self._until) if missing else None
 
     async def asked(self, times: int) -> None:
