@@ -46,5 +46,5 @@ class GatedJudging(Judging):
         """Whether one of them is awaited; not where the history has to say first which came in time."""
         if any(arrival.is_doubtful(park, self._box) for arrival in arrivals):
             return False
-        awaited = [one.delivery.target for one in arrivals if not one.late and park.awaits(one.delivery.target)]
-        return any(self._box.state(target).is_open for target in awaited)
+        targets = (arrival.delivery.target for arrival in arrivals)
+        return any(park.awaits(target) and self._box.state(target).is_open for target in targets)

@@ -61,35 +61,42 @@ class Heard:
 
 
 class Guard:
-    """A gate that lets a call pass once each of `keys` holds a value, and waits for them one after the other.
+    """A gate that lets a call pass once each of `keys` holds a value; it waits for them one by one, or `together`.
 
-    One that has expired blocks it.
-
-    `passes` has an item for each time it was asked: the keys, and others that it looks at, that held a value then. Its
-    memo `first` is the number of the pass that wrote it. It stays in those passes that are `held` until `go` is set.
+    One that has expired blocks the call. `passes` has an item for each time it was asked: the keys, and others that it
+    looks at, that held a value then; its memo `after <these>` is the number of the pass that wrote it. It stays in
+    those passes that are `held` until `go` is set.
     """
 
-    def __init__(self, *keys: str, looks_at: str = "", held: tuple[int, ...] = (), until: timedelta = HOUR) -> None:
+    def __init__(
+        self,
+        *keys: str,
+        looks_at: str = "",
+        held: tuple[int, ...] = (),
+        until: timedelta = HOUR,
+        together: bool = False,
+    ) -> None:
         self.keys = keys
         self.passes: list[str] = []
-        self.memos: list[int] = []
         self.go = threading.Event()
         self._looks_at = [*keys, *looks_at.split()]
         self._held = held
         self._until = until
+        self._together = together
 
     def __call__(self, call: HookCall, api: HookApi) -> Gate:
         held = {key: api.read_signal_sync(ANSWER, key) for key in self._looks_at}
         found = [key for key, value in held.items() if isinstance(value, Received)]
         self.passes.append(" ".join(found))
         number = len(self.passes)
-        self.memos.append(api.memo_sync(f"after {' '.join(found)}", number))
+        api.memo_sync(f"after {' '.join(found)}", number)
         if number in self._held:
             self.go.wait(30)
         missing = [key for key in self.keys if key not in found]
         if any(isinstance(held[key], Expired) for key in missing):
             return Block("nobody answered", code="expired")
-        return Sleep(signals=[ANSWER.key(missing[0])], until=self._until) if missing else None
+        awaited = [ANSWER.key(key) for key in (missing if self._together else missing[:1])]
+        return Sleep(signals=awaited, until=self._until) if awaited else None
 
     async def asked(self, times: int) -> None:
         """Return when it was asked that often."""

@@ -11,11 +11,12 @@ from pathlib import Path
 
 import pytest
 
+from signals.parking import Sleep
 from tarry.core.gates import ASK_GATES, TELL_RESULT
 from tarry.core.protocol import TOOL_RUN, RunSettings
 from tarry.core.waiting import JUDGE, REFEREE
 from tarry.embedded import EmbeddedServer
-from tarry.hooks import CallResult, HookApi, HookCall
+from tarry.hooks import CallResult, Gate, HookApi, HookCall
 from tests.support.gating import Guard, Ledger, gate, gated_app, start_gated
 from tests.support.guarded import activities, asks_only, end_of, parked
 from tests.support.parking import ANSWER, YES, Answer, counts, workflows_only
@@ -48,6 +49,64 @@ async def test_something_else_that_comes_meanwhile_asks_everybody_anew_and_memos
 
     assert end == ("", ["delivered", "delivered"], [ASK_GATES, ASK_GATES, JUDGE, ASK_GATES, TOOL_RUN, TELL_RESULT])
     assert (guard.passes, len(ledger.runs), told) == (["", "go", "go early"], 1, [[1, 2, 3]])
+
+
+async def test_a_refused_value_that_comes_meanwhile_asks_everybody_anew(server: EmbeddedServer, tmp_path: Path) -> None:
+    guard = Guard("go", held=(2,))
+    async with parked(server, tmp_path, guard) as scene, scene.on.worker():
+        await scene.in_the_pass()
+        await scene.call.value("early", value=BAD)
+        guard.go.set()
+        end = await end_of(scene.call)
+
+    assert end == ("", ["delivered", "invalid"], [ASK_GATES, ASK_GATES, JUDGE, ASK_GATES, TOOL_RUN])
+    assert guard.passes == ["", "go", "go"]
+
+
+async def test_another_awaited_value_that_comes_meanwhile_is_judged_by_a_pass_with_both(
+    server: EmbeddedServer, tmp_path: Path
+) -> None:
+    guard = Guard("go", "on", together=True, held=(2,))
+    async with parked(server, tmp_path, guard) as scene, scene.on.worker():
+        await scene.in_the_pass()
+        await scene.call.value("on")
+        guard.go.set()
+        end = await end_of(scene.call)
+
+    assert end == ("", ["delivered", "delivered"], [ASK_GATES, ASK_GATES, ASK_GATES, TOOL_RUN])
+    assert guard.passes == ["", "go", "go on"]
+
+
+async def test_a_flood_around_the_value_costs_one_more_pass(server: EmbeddedServer, tmp_path: Path) -> None:
+    guard = Guard("go")
+    async with parked(server, tmp_path, guard) as scene:
+        for number in range(250):
+            await scene.call.value("go" if number == 50 else f"junk {number}", value=YES if number % 2 == 0 else BAD)
+        async with scene.on.worker():
+            code, answers, asked = await end_of(scene.call)
+
+    assert (code, answers.count("delivered")) == ("", 125)
+    assert asked == [ASK_GATES, ASK_GATES, JUDGE, JUDGE, ASK_GATES, TOOL_RUN]
+    assert guard.passes == ["", "go", "go"]
+
+
+async def test_a_pass_that_made_the_call_wait_for_a_time_is_not_taken_for_the_one_after_it(
+    server: EmbeddedServer, tmp_path: Path
+) -> None:
+    guard, ledger = Guard("go"), Ledger()
+
+    def rests(call: HookCall, api: HookApi) -> Gate:
+        until = datetime.fromisoformat(api.memo_sync("until", (api.now() + timedelta(seconds=1)).isoformat()))
+        return None if api.now() >= until else Sleep(until=until)
+
+    async with stage(server, gated_app(ledger.edit, gate(guard), gate(rests, name="rests")), tmp_path) as on:
+        call = await start_gated(on, "edit", path="a.txt")
+        await call.waits_for(GO)
+        await call.value("go")
+        end = await end_of(call)
+
+    assert end == ("", ["delivered"], [ASK_GATES, ASK_GATES, ASK_GATES, TOOL_RUN])
+    assert (guard.passes, len(ledger.runs)) == (["", "go", "go"], 1)
 
 
 async def test_a_repeat_of_the_value_that_comes_meanwhile_changes_nothing(
