@@ -99,10 +99,9 @@ def settle_arguments(arguments: dict[str, Any], model: type[BaseModel]) -> dict[
 
 def parameters_text(model: type[BaseModel]) -> str:
     """One line that names the parameters a tool takes."""
-    fields = [
-        f"{field.alias or name}{' (required)' if field.is_required() else ''}"
-        for name, field in model.model_fields.items()
-    ]
+    schema = model.model_json_schema()
+    required = schema.get("required", [])
+    fields = [f"{name}{' (required)' if name in required else ''}" for name in schema.get("properties", {})]
     return f"Parameters: {', '.join(fields)}." if fields else "It takes no parameters."
 
 
