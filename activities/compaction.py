@@ -24,7 +24,7 @@ from tarry.core.text import bound_text, clean_text
 from tarry.core.thresholds import Thresholds
 from tarry.entries import EntryReader
 from tarry.hooks import CompactGate, Compacting, Decline, OwnSummary
-from tarry.models import Model, ModelRequest, NoModel, info_of
+from tarry.models import Model, ModelRequest, NoModel, info_of, priced
 
 MAX_SUMMARY_BYTES = 256 * 1024
 
@@ -48,7 +48,7 @@ class CompactionActivities:
         async def ask(on_text: Callable[[str], None]) -> Summary | NoSummary:
             return await self._summary(input, model, on_text)
 
-        return SummaryAnswer(await call_model(model.name, ask))
+        return SummaryAnswer(await call_model(model, ask))
 
     async def _summary(self, input: SummaryInput, model: Model, on_text: Callable[[str], None]) -> Summary | NoSummary:
         entries = await self._reader.context(
@@ -87,9 +87,10 @@ class CompactionActivities:
             purpose="summary",
         )
         response = await model.respond(request, on_text)
+        usage = priced(model, response.usage)
         if (problem := compaction.accepted(response.message)) is not None:
-            return NoSummary(why="failed", detail=problem, usage=response.usage, problems=problems)
-        return _checked(response.message.text, cut, response.usage, model.name, problems)
+            return NoSummary(why="failed", detail=problem, usage=usage, model=model.name, problems=problems)
+        return _checked(response.message.text, cut, usage, model.name, problems)
 
     async def _ask_hooks(self, input: SummaryInput, cut: Cut) -> tuple[CompactGate, tuple[str, ...]]:
         """The first answer of a hook; and what is to be said of those that failed."""
@@ -122,11 +123,11 @@ def _checked(text: str, cut: Cut, usage: Usage, model: str, problems: tuple[str,
     """A summary that makes the context smaller; any other would only be paid for again."""
     summary = bound_text(clean_text(text), max_bytes=MAX_SUMMARY_BYTES, max_lines=MAX_SUMMARY_BYTES).text
     if not summary.strip():
-        return NoSummary(why="failed", detail="the summary is empty", usage=usage, problems=problems)
+        return NoSummary(why="failed", detail="the summary is empty", usage=usage, model=model, problems=problems)
     after = compaction.text_tokens(compaction.framed(summary)) + cut.kept
     if after >= cut.before:
         detail = f"the context would have about {after} tokens where it has {cut.before}"
-        return NoSummary(why="no_progress", detail=detail, usage=usage, problems=problems)
+        return NoSummary(why="no_progress", detail=detail, usage=usage, model=model, problems=problems)
     return Summary(
         text=summary, head=cut.head, before=cut.before, after=after, usage=usage, model=model, problems=problems
     )

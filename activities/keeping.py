@@ -89,6 +89,7 @@ class KeepingActivities:
             pages=view.pages,
             entries=tuple(entries),
             usage=view.usage,
+            spent=view.spent,
             placed=view.placed,
             places=view.places,
             after_run=view.after_run,

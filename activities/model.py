@@ -21,7 +21,7 @@ from tarry.core.resolve import resolve_calls
 from tarry.core.text import clean_text
 from tarry.core.transcript import Entry
 from tarry.entries import EntryReader
-from tarry.models import Model, ModelRequest, ModelResponse, NoModel, info_of
+from tarry.models import Model, ModelRequest, ModelResponse, NoModel, info_of, priced
 
 
 class ModelActivities:
@@ -53,7 +53,7 @@ class ModelActivities:
             is_large = compaction.is_due(entries, input.sizes, info_of(model), response.usage)
             return _turn(registry, model, response, prepared.patches, reports).model_copy(update={"is_large": is_large})
 
-        answer = await call_model(model.name, ask)
+        answer = await call_model(model, ask)
         if isinstance(answer, ModelFailure):
             answer = answer.model_copy(update={"problems": reports.new})
         return ModelAnswer(answer.model_copy(update={"after_run": bool(registry.after_run)}))
@@ -91,7 +91,7 @@ def _turn(
     return ModelTurn(
         message=response.message,
         calls=resolve_calls(response.message, registry.tools, registry.gated, registry.heard),
-        usage=response.usage,
+        usage=priced(model, response.usage),
         model=model.name,
         after_tools=registry.after_tools,
         on_yield=registry.on_yield,

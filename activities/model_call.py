@@ -18,7 +18,7 @@ from activities.heartbeat import Heartbeat
 from activities.output import progress_of
 from tarry.core.protocol import WORKER_SHUTDOWN, ModelFailure
 from tarry.core.text import bound_text, clean_text
-from tarry.models import ModelError
+from tarry.models import Model, ModelError, priced
 from tarry.store import StoreError
 
 T = TypeVar("T")
@@ -27,10 +27,10 @@ MAX_ERROR_BYTES = 4 * 1024
 """How much of an error's text is recorded."""
 
 
-async def call_model(model: str, ask: Callable[[Callable[[str], None]], Awaitable[T]]) -> T | ModelFailure:
+async def call_model(model: Model, ask: Callable[[Callable[[str], None]], Awaitable[T]]) -> T | ModelFailure:
     """What `ask` returns, or why there is nothing; a Stop gives the part that had streamed.
 
-    `ask` is given what to call with each piece of text; `model` is recorded with a failure.
+    `ask` is given what to call with each piece of text; the name and the prices of `model` are recorded with a failure.
     """
     streamed: list[str] = []
     async with Heartbeat(lambda: progress_of("".join(streamed))) as heartbeat:
@@ -47,7 +47,7 @@ async def call_model(model: str, ask: Callable[[Callable[[str], None]], Awaitabl
             failure = ModelError(f"the transcript is out of reach: {error}", "retryable")
         except asyncio.CancelledError:
             if activity.is_cancelled() or activity.is_worker_shutdown():
-                return _cut_off(model, "".join(streamed))
+                return _cut_off(model.name, "".join(streamed))
             failure = ModelError("CancelledError: the model's own code cancelled the request", "permanent")
         except Exception as error:  # a model is application code and may raise or return anything
             activity.logger.exception("the model raised")
@@ -55,13 +55,14 @@ async def call_model(model: str, ask: Callable[[Callable[[str], None]], Awaitabl
         return _failure(model, failure, "".join(streamed))
 
 
-def _failure(model: str, error: ModelError, streamed: str) -> ModelFailure:
+def _failure(model: Model, error: ModelError, streamed: str) -> ModelFailure:
     return ModelFailure(
         error=error.kind,
         text=bound_text(error.text, max_bytes=MAX_ERROR_BYTES).text,
         retry_after=error.retry_after,
         partial=clean_text(error.partial or streamed),
-        model=model,
+        model=model.name,
+        usage=None if error.usage is None else priced(model, error.usage),
     )
 
 

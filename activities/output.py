@@ -13,6 +13,7 @@ import threading
 from collections import deque
 from collections.abc import Callable
 
+from tarry.core.messages import Usage
 from tarry.core.protocol import Progress
 from tarry.core.text import clean_text
 
@@ -41,11 +42,12 @@ class Output:
     """Pieces of text in the order of their publication.
 
     Make it on the loop that heartbeats: `touch` is called there when there is something new since
-    `progress` was last read.
+    `progress` was last read. `usage` is what earlier attempts are known to have spent.
     """
 
-    def __init__(self, touch: Callable[[], None]) -> None:
+    def __init__(self, touch: Callable[[], None], usage: Usage | None = None) -> None:
         self._touch = touch
+        self._usage = usage
         self._home = asyncio.get_running_loop()
         self._lock = threading.Lock()
         self._is_announced = False
@@ -63,6 +65,22 @@ class Output:
             return
         with self._lock:
             self._keep(piece)
+        self._announce()
+
+    def spend(self, usage: Usage) -> None:
+        """Add to what the work has spent, from any thread."""
+        with self._lock:
+            self._usage = usage if self._usage is None else self._usage + usage
+        self._announce()
+
+    @property
+    def usage(self) -> Usage | None:
+        """What the work has spent so far; None: it did not say."""
+        with self._lock:
+            return self._usage
+
+    def _announce(self) -> None:
+        with self._lock:
             is_announced, self._is_announced = self._is_announced, True
         if not is_announced:
             # The worker's loop may be gone under an abandoned thread; then nobody reads this any more.
@@ -99,7 +117,7 @@ class Output:
         with self._lock:
             self._is_announced = False
             newest = b"".join(self._tail)[-TAIL_BYTES:].decode(errors="ignore")
-            return Progress(text=newest, offset=self._characters - len(newest))
+            return Progress(text=newest, offset=self._characters - len(newest), usage=self._usage)
 
     @property
     def tail(self) -> str:

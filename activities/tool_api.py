@@ -30,6 +30,7 @@ from signals.tokens import Signal
 from tarry.api import Expired, Received, StaleRun, TaskFull
 from tarry.app import Registry
 from tarry.client import Harness
+from tarry.core.messages import Usage
 from tarry.core.protocol import (
     MEMO,
     MemoInput,
@@ -169,6 +170,13 @@ class RunApi(Outreach):
         """Publish progress; a heartbeat carries it away soon after."""
         self._check_open()
         self._output.add(text)
+
+    def usage(self, spent: Usage) -> None:
+        """Report spending; a heartbeat carries it away soon after."""
+        self._check_open()
+        if min(spent.input_tokens, spent.output_tokens, spent.cached_tokens, spent.cost or 0) < 0:
+            raise ValueError("what was spent cannot be less than nothing")
+        self._output.spend(spent)
 
     def diagnostic(self, message: str, *, severity: Literal["info", "warn", "error"] = "info", code: str = "") -> None:
         """Add a remark to what the model reads."""

@@ -31,6 +31,7 @@ from tarry.api import StaleRun
 from tarry.core import results
 from tarry.core.arguments import BadArguments, parameters_text, validate
 from tarry.core.gates import arguments_digest
+from tarry.core.messages import Usage
 from tarry.core.protocol import (
     ANNOUNCE,
     GIVEN_BACK,
@@ -85,8 +86,13 @@ class ToolRun:
         self._outcomes = host.outcomes
         self._grace = host.grace.total_seconds()
         self._attempt = activity.info().attempt
-        self._output = Output(touch)
+        self._output = Output(touch, progress_before().usage)
         self._diagnostics: tuple[Diagnostic, ...] = ()
+
+    @property
+    def usage(self) -> Usage | None:
+        """What the code reported of its spending."""
+        return self._output.usage
 
     @property
     def progress(self) -> Progress:
@@ -325,10 +331,15 @@ class ToolRun:
             self._diagnostics += (Diagnostic(severity="warn", message=_abandoned(self._grace), code="abandoned"),)
 
 
-def published_before() -> str:
-    """What the attempt before this one had published by its heartbeats."""
+def progress_before() -> Progress:
+    """What the attempt before this one had told by its heartbeats."""
     details = activity.info().heartbeat_details
-    return Progress.model_validate(details[0]).text if details else ""
+    return Progress.model_validate(details[0]) if details else Progress()
+
+
+def published_before() -> str:
+    """What the attempt before this one had published."""
+    return progress_before().text
 
 
 def _abandoned(grace: float) -> str:

@@ -85,6 +85,7 @@ class ToolActivities:
                     end = await run.execute()
                 except Stopped as stop:
                     end = run.stopped(stop.reason)
+                end = end.model_copy(update={"usage": run.usage})
                 if isinstance(end, ParkRequest | StepRequest):
                     return end
                 return await undisturbed(self._outcomes.deliverable(end))

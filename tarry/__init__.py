@@ -36,16 +36,20 @@ from tarry.client import (
     Submission,
     SubmissionRefused,
     TarryError,
+    UsageReport,
     WakeCheck,
     WakePlan,
     WorkItem,
 )
 from tarry.core.agent import Agent, AgentChange, Edits, ThinkingLevel
+from tarry.core.ledger import Ledger, Spent
+from tarry.core.messages import Usage
 from tarry.core.settled import SUBMISSION_SETTLED, Settled
 from tarry.core.waiting import SignalResult
 from tarry.documents import Document, Edit, Found
 from tarry.environment import Environment, NoEnvironment, Place
 from tarry.hooks import Block, CallResult, Continue, HookApi, HookCall, Hooks, HookTask, Replace, RunEnded, Turn
+from tarry.models import NoModel
 from tarry.tasks import DurableTask, Go, Outcome
 from tarry.tools import RetryTool, Tool, ToolResult, tool
 from tarry.webhooks import MatchTaken, WebhookError
@@ -83,11 +87,13 @@ __all__ = [
     "Hooks",
     "InboxFull",
     "InputTooLarge",
+    "Ledger",
     "LiveView",
     "MatchTaken",
     "NestedCall",
     "NestedResult",
     "NoEnvironment",
+    "NoModel",
     "NoSuchConversation",
     "NoSuchTask",
     "NotHeld",
@@ -108,6 +114,7 @@ __all__ = [
     "SignalKey",
     "SignalResult",
     "Sleep",
+    "Spent",
     "StaleRun",
     "Start",
     "StoredDocument",
@@ -122,6 +129,8 @@ __all__ = [
     "ToolResult",
     "Turn",
     "Unreadable",
+    "Usage",
+    "UsageReport",
     "Wait",
     "Wake",
     "WakeCheck",

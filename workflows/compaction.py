@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable
 from datetime import datetime, timedelta
+from typing import Literal
 
 from temporalio import workflow
 from temporalio.common import RawValue
@@ -14,6 +15,7 @@ from tarry.core import run as machine
 from tarry.core.compacting import COMPACT, LARGE, LargeInput, NoSummary, Summary, SummaryAnswer, SummaryInput
 from tarry.core.compaction import framed
 from tarry.core.compaction_view import CompactionReason, CompactionStatus, CompactionView
+from tarry.core.ledger import Ledger
 from tarry.core.protocol import ModelFailure, RunSettings
 from tarry.core.summary_budget import GiveUp, SummaryBudget
 from tarry.core.transcript import Draft, Position, Transcript, compaction_draft
@@ -27,33 +29,37 @@ Show = Callable[[CompactionStatus, int, str, datetime | None], None]
 async def summarise(input: SummaryInput, settings: RunSettings, stop: StopSwitch, show: Show) -> Summary | NoSummary:
     """A summary, or why there is none; a Stop ends it."""
     budget = SummaryBudget()
-    error = ""
+    spent, error = Ledger(), ""
     while not stop.is_set:
         show("running", budget.attempt, error, None)
         answer = await _ask(input, settings, stop)
         if isinstance(answer, Summary | NoSummary):
-            return answer
+            if answer.model:
+                spent = spent.with_request(answer.model, answer.usage)
+            return answer.model_copy(update={"spent": spent})
+        if isinstance(answer, machine.Failed) and answer.failure.model:
+            spent = spent.with_request(answer.failure.model, answer.failure.usage)
         error = answer.failure.text if isinstance(answer, machine.Failed) else "its worker was lost"
         try:
             seconds = budget.pause(answer, settings)
         except GiveUp as end:
-            return NoSummary(why="aborted" if isinstance(answer, machine.Aborted) else "failed", detail=str(end))
+            why: Literal["aborted", "failed"] = "aborted" if isinstance(answer, machine.Aborted) else "failed"
+            return NoSummary(why=why, detail=str(end), spent=spent)
         if seconds:
             show("retry", budget.attempt, error, workflow.now() + timedelta(seconds=seconds))
             await stop.pause(seconds, error)
-    return NoSummary(why="aborted", detail="stopped")
+    return NoSummary(why="aborted", detail="stopped", spent=spent)
 
 
 class RunCompaction:
     """The compactions of a run, each of which its next request waits for."""
 
-    def __init__(self, input: machine.GenerationInput, transcript: Transcript, stop: StopSwitch) -> None:
+    def __init__(self, transcript: Transcript, stop: StopSwitch) -> None:
         self.view: CompactionView | None = None
-        self._input = input
         self._transcript = transcript
         self._stop = stop
 
-    async def run(self, error: str) -> Summary | NoSummary:
+    async def run(self, input: machine.GenerationInput, error: str) -> Summary | NoSummary:
         """A summary of the context as it stands, or why there is none; `error` is of the provider that refused it."""
         reason: CompactionReason = "overflow" if error else "threshold"
         view = CompactionView(request_id=workflow.info().workflow_id, reason=reason)
@@ -62,27 +68,27 @@ class RunCompaction:
             changes = {"status": status, "attempt": attempt, "detail": error, "retry_at": retry_at}
             self.view = view.model_copy(update=changes)
 
-        answer = await summarise(self._pinned(reason), self._input.settings, self._stop, show)
+        answer = await summarise(self._pinned(input, reason), input.settings, self._stop, show)
         self.view = None
         return answer
 
-    def _pinned(self, reason: CompactionReason) -> SummaryInput:
-        settings = self._input.settings
+    def _pinned(self, input: machine.GenerationInput, reason: CompactionReason) -> SummaryInput:
+        settings = input.settings
         return SummaryInput(
-            conversation_id=self._input.conversation_id,
+            conversation_id=input.conversation_id,
             generation_id=workflow.info().workflow_id,
-            run_start=self._input.start,
+            run_start=input.start,
             cutoff=self._transcript.end,
-            context_start=self._transcript.context_start or self._input.context_start,
+            context_start=self._transcript.context_start or input.context_start,
             reason=reason,
             sizes=settings.sizes,
             agent=settings.chosen.without_instructions(),
             idle_timeout=settings.model_idle_timeout,
         )
 
-    def draft(self, summary: Summary, now: datetime) -> Draft:
+    def draft(self, summary: Summary, now: datetime, run: int) -> Draft:
         """The entry of a summary."""
-        draft = compaction_draft(framed(summary.text), now, self._input.run, summary.head)
+        draft = compaction_draft(framed(summary.text), now, run, summary.head)
         return draft.model_copy(update={"usage": summary.usage, "model": summary.model})
 
 

@@ -22,6 +22,7 @@ from tarry.core.compacting import COMPACT, LARGE, LargeInput
 from tarry.core.conversation import ConversationInput, ConversationState, OpenRun
 from tarry.core.documents import DOCUMENTS, DocumentsQuery, DocumentsView, Outdated
 from tarry.core.inbox import Busy, Conflict, Full, Record, TooLarge, view
+from tarry.core.ledger import USAGE_MEMO
 from tarry.core.mail import TAKE, TakeInput
 from tarry.core.protocol import (
     ABORT,
@@ -115,7 +116,8 @@ class Conversation:
         await supervise(self._body(), self._abort_all)
         while self._stop.is_set or self._must_stay:  # a Stop, or a commit, in the very task that turns over
             await supervise(self._body(), self._abort_all)
-        workflow.continue_as_new(input.model_copy(update={"carry": self._state, "agent": Agent(), "folds": True}))
+        next_run = input.model_copy(update={"carry": self._state, "agent": Agent(), "folds": True})
+        workflow.continue_as_new(next_run, memo=dict(workflow.memo()))  # or lists would forget what was spent
 
     async def _body(self) -> None:
         """Answer inputs until it is time to continue as new."""
@@ -151,7 +153,8 @@ class Conversation:
         that one before the end of the run, and its replay after it.
         """
         if self._notes_ends or workflow.patched(patches.NOTED_ENDS):
-            workflow.upsert_memo({RUNS_MEMO: run.run})
+            # What was spent is told along, so that lists know it with no worker up (spec §7.8).
+            workflow.upsert_memo({RUNS_MEMO: run.run, USAGE_MEMO: self._state.spent})
 
     def _should_turn_over(self) -> bool:
         info = workflow.info()

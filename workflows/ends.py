@@ -11,6 +11,7 @@ from temporalio.common import RawValue
 from temporalio.exceptions import ActivityError, ApplicationError, TimeoutError, TimeoutType
 
 from tarry.core import run as machine
+from tarry.core.messages import Usage
 from tarry.core.protocol import GIVEN_BACK, WORKER_SHUTDOWN, ModelFailure, Progress
 
 M = TypeVar("M", bound=BaseModel)
@@ -34,6 +35,16 @@ def is_given_back(error: ActivityError) -> bool:
 
 def published(error: ActivityError) -> str:
     """What an activity that was cut off had published by its heartbeats; of a long text the tail, and it says so."""
+    progress = _progress(error)
+    return f"[{progress.offset} characters earlier]{progress.text}" if progress.offset else progress.text
+
+
+def reported(error: ActivityError) -> Usage | None:
+    """What an activity that was cut off had reported of its spending by its heartbeats."""
+    return _progress(error).usage
+
+
+def _progress(error: ActivityError) -> Progress:
     cause = error.cause
     details: Any = None
     if isinstance(cause, TimeoutError) and cause.last_heartbeat_details:
@@ -41,10 +52,9 @@ def published(error: ActivityError) -> str:
     elif isinstance(cause, ApplicationError) and cause.details:
         details = cause.details[0]
     try:
-        progress = Progress.model_validate(details)
+        return Progress.model_validate(details)
     except ValidationError:
-        return ""
-    return f"[{progress.offset} characters earlier]{progress.text}" if progress.offset else progress.text
+        return Progress()
 
 
 def of_model_call(error: ActivityError, *, stopped: bool) -> machine.Event:

@@ -20,7 +20,9 @@ from tarry.core.boundaries import is_reset, place_taken
 from tarry.core.choices import CHOICES, ChoicesTold
 from tarry.core.compaction_view import ContextFull
 from tarry.core.glances import Retry
+from tarry.core.ledger import Ledger
 from tarry.core.mail import BOUNDARY, MAIL, Boundary
+from tarry.core.messages import Usage
 from tarry.core.protocol import (
     ABORT,
     ENTRIES,
@@ -86,7 +88,7 @@ class Generation:
         self._mailbox = Mailbox(input.conversation_id, self._stop)
         self._mailbox.has_mail = self._state.has_mail
         self._holder = Holder(self._stop)
-        self._compaction = RunCompaction(input, self._transcript, self._stop)
+        self._compaction = RunCompaction(self._transcript, self._stop)
         # One that was begun before runs compacted ends as it would have ended then.
         self._settings = input.settings.model_copy(update={"compaction": input.settings.compaction and input.compacts})
 
@@ -138,7 +140,7 @@ class Generation:
                 return await self._yield()
             case machine.Compact(error=error):
                 self._phase = "compact"
-                return machine.Compacted(await self._compaction.run(error), error)
+                return machine.Compacted(await self._compaction.run(self._input, error), error)
             case machine.Pause():
                 self._phase = "retry"
                 self._retry = Retry(at=workflow.now() + timedelta(seconds=command.seconds), why=command.why)
@@ -198,6 +200,8 @@ class Generation:
         round = Round(self._input, self._state.turn, command.calls, self._stop)
         for draft in await round.results(self._input.run):
             self._transcript.append(draft)
+            if draft.tool is not None:
+                self._state.spent = self._state.spent + draft.tool.spent
         return machine.RoundEnded(None if self._stop.is_set else round.handoff)
 
     async def _hear_round(self) -> machine.Event:
@@ -222,6 +226,8 @@ class Generation:
         for problem in answer.problems:
             self._note(problem)
         found = await hook_tasks.outcomes(self._input, self._state.turn, answer.tasks, self._stop)
+        for outcome in found:
+            self._state.spent = self._state.spent + (outcome.spent if outcome else Ledger())
         return HookEnds(answer.go_on, found)
 
     def _told(self, moment: run_hooks.Moment) -> run_hooks.RunHookInput:
@@ -259,10 +265,9 @@ class Generation:
         now = workflow.now()
         self._take_in(event)
         if step.message is not None:
-            usage = event.turn.usage if isinstance(event, machine.Responded) else None
-            self._transcript.append(assistant_draft(step.message, now, self._input.run, self._model, usage))
+            self._transcript.append(assistant_draft(step.message, now, self._input.run, self._model, _usage(event)))
         if step.summary is not None:
-            self._transcript.append(self._compaction.draft(step.summary, now))
+            self._transcript.append(self._compaction.draft(step.summary, now, self._input.run))
         if isinstance(event, machine.Compacted):
             for problem in event.answer.problems:
                 self._note(problem)
@@ -294,6 +299,7 @@ class Generation:
             pages=tuple(self._transcript.pages),
             entries=tuple(self._transcript.tail),
             usage=self._state.usage,
+            spent=self._state.spent,
             placed=tuple(self._state.placed),
             places=self._state.places,
             after_run=self._state.after_run,
@@ -328,6 +334,7 @@ class Generation:
             phase=self._phase,
             held=self._holder.why,
             usage=self._state.usage,
+            spent=self._state.spent,
             placed=tuple(self._state.placed),
             places=self._state.places,
             retry=self._retry,
@@ -358,3 +365,14 @@ class Generation:
             self._state.take_up(told, self._transcript.end.index)
         elif name == BOUNDARY and (boundary := read_signal(args, Boundary)) is not None:
             self._mailbox.take_in(boundary)
+
+
+def _usage(event: machine.Event) -> Usage | None:
+    """What a request cost, as far as its provider told."""
+    match event:
+        case machine.Responded():
+            return event.turn.usage
+        case machine.Failed():
+            return event.failure.usage
+        case _:
+            return None

@@ -20,6 +20,7 @@ from signals.box import Box
 from signals.parking import InvalidPark, Park, Sleep, Wait, park_on
 from signals.parking import park as parked
 from tarry.core import task as machine
+from tarry.core.messages import Usage
 from tarry.core.protocol import (
     Reconciliation,
     ResolvedCall,
@@ -178,6 +179,7 @@ class Loop(ABC):
         end = ends.read(result, RunEnd)
         if end is None:
             return machine.Ran(self._lost())
+        self._spend(end.root.usage)
         match end.root:
             case ParkRequest():
                 return self._parked(end.root)
@@ -209,7 +211,11 @@ class Loop(ABC):
             if wanted.policy != "all_settled" and not self._state.is_child(task_id):
                 raise InvalidPark(f"{task_id} is no child of this task: wait for it with all_settled")
 
+    def _spend(self, usage: Usage | None) -> None:
+        self._state.spent = self._state.spent.with_tool(self._policy.tool, usage)
+
     def _ended(self, error: ActivityError) -> machine.Event:
+        self._spend(ends.reported(error))
         if self._stop.is_set:
             return machine.Aborted(ends.published(error) if self._had_begun(error) else None)
         if ends.is_worker_lost(error) or ends.is_too_long(error):

@@ -114,6 +114,7 @@ async def _salvage(run: OpenRun, why: str) -> RunResult:
         pages=kept.pages,
         entries=kept.entries,
         usage=kept.usage,
+        spent=kept.spent,
         placed=kept.placed,
         places=kept.places,
         after_run=kept.after_run,

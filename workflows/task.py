@@ -36,7 +36,7 @@ class Task(Durable):
         if end is None:
             self.turn_over(input.model_copy(update={"carry": self.carried()}))
         await supervise(self.tell_late(end), self._stop.set)
-        return self._outcome(end)
+        return self._outcome(end).model_copy(update={"spent": self._state.spent})
 
     def _outcome(self, end: machine.End) -> TaskOutcome:
         name = self._input.call.tool

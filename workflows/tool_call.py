@@ -65,6 +65,7 @@ class ToolCall(Durable):
             update={
                 "task_id": workflow.info().workflow_id,
                 "code": outcome.code,
+                "spent": self._state.spent,
                 "receipts": self._box.last_receipts(KEPT_RECEIPTS),
                 "duration_ms": int(elapsed / timedelta(milliseconds=1)),
             }

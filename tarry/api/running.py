@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import Any, Literal, Protocol
 
 from signals.parking import Wake
+from tarry.core.messages import Usage
 from tarry.environment import Environment
 
 
@@ -71,6 +72,20 @@ class RunningApi(Protocol):
 
     def output(self, text: str) -> None:
         """Publish progress. Its tail survives a crash and reaches the model in an `interrupted` result."""
+        ...
+
+    def usage(self, spent: Usage) -> None:
+        """Report what this call spent at a provider of its own; several reports add up (spec §7.8).
+
+        It counts for this tool, in the ledger of the conversation. What nested calls and created tasks report counts
+        for them, and is not to be reported again; neither is what another conversation spends, which has a ledger of
+        its own. A crash loses what was reported in the last fifth of a second. `cost` is in US dollars, None when it
+        is not known; `Prices.cost` computes it.
+
+        Raises:
+            ValueError: a number is negative.
+            StaleRun: this run was given up.
+        """
         ...
 
     def diagnostic(self, message: str, *, severity: Literal["info", "warn", "error"] = "info", code: str = "") -> None:

@@ -20,6 +20,7 @@ from tarry.client.errors import (
 )
 from tarry.client.harness import Harness
 from tarry.client.submission import Submission
+from tarry.client.usage import UsageReport
 from tarry.client.waking import WakeCheck, WakePlan
 from tarry.client.watch import Change
 from tarry.client.work import WorkItem
@@ -47,6 +48,7 @@ __all__ = [
     "Submission",
     "SubmissionRefused",
     "TarryError",
+    "UsageReport",
     "WakeCheck",
     "WakePlan",
     "WorkItem",

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import secrets
 import uuid
 from collections.abc import Sequence
 from typing import Any, TypeVar, Unpack
@@ -11,26 +9,17 @@ from typing import Any, TypeVar, Unpack
 from pydantic import BaseModel
 from temporalio.client import (
     Client,
-    WithStartWorkflowOperation,
-    WorkflowUpdateFailedError,
-    WorkflowUpdateRPCTimeoutOrCancelledError,
 )
-from temporalio.common import (
-    SearchAttributePair,
-    TypedSearchAttributes,
-    WorkflowIDConflictPolicy,
-)
-from temporalio.exceptions import ApplicationError
 from temporalio.service import RPCError, RPCStatusCode
 
-from tarry import attributes
 from tarry.api.conversing import Send, Start
 from tarry.client.checks import checked_change, checked_content
 from tarry.client.commits import Sender, commit_with
 from tarry.client.compactions import Compaction, ask_for_compaction
 from tarry.client.conversation_documents import ConversationDocument
 from tarry.client.documents import DocumentReader, StoredDocument, inline
-from tarry.client.errors import UPDATE_TIMEOUT, InputTooLarge, NoSuchConversation, reaching_server, translate
+from tarry.client.errors import InputTooLarge, NoSuchConversation, reaching_server
+from tarry.client.sending import Road
 from tarry.client.submission import Submission
 from tarry.client.watched import Watched
 from tarry.client.withdrawing import Withdrawn, withdraw
@@ -38,12 +27,9 @@ from tarry.connect import sending_inline
 from tarry.core.agent import Agent, AgentFields
 from tarry.core.choices import AGENT, CONFIGURE
 from tarry.core.compacting import MAX_INSTRUCTIONS, CompactInput
-from tarry.core.conversation import ConversationInput
+from tarry.core.ledger import Ledger
 from tarry.core.protocol import (
     ABORT,
-    CONVERSATION,
-    DUPLICATE,
-    OWNER_MEMO,
     SUBMIT,
     VIEW,
     ConversationView,
@@ -76,9 +62,9 @@ class Conversation(Watched):
         agent: Agent | None = None,
     ) -> None:
         super().__init__(client, reader, conversation_id)
-        self._agent = agent or Agent()
         # An input in a store that the workers do not share would wedge the conversation.
         self._sender = sending_inline(client)
+        self._road = Road(self._sender, conversation_id, settings.task_queue, agent or Agent())
         self._settings = settings
 
     @reaching_server()
@@ -154,7 +140,7 @@ class Conversation(Watched):
         return await self.write(handoff or "", kind="reset", request_id=request_id)
 
     async def _admit(self, input: SubmitInput) -> Submission:
-        view = await self._send(SUBMIT, input, SubmissionView)
+        view = await self._road.send(SUBMIT, input, SubmissionView)
         return Submission(self._client, self._reader, self.id, input.request_id, view, input.digest)
 
     @reaching_server()
@@ -171,7 +157,7 @@ class Conversation(Watched):
             ValueError: a choice is not one.
             ServerUnavailable: no server answers. The change may have been taken: make it again.
         """
-        return await self._send(CONFIGURE, checked_change(change), Agent)
+        return await self._road.send(CONFIGURE, checked_change(change), Agent)
 
     @reaching_server()
     async def agent(self) -> Agent:
@@ -185,75 +171,10 @@ class Conversation(Watched):
         """
         return await self._query(AGENT, Agent)
 
-    async def _send(self, name: str, input: Any, as_type: type[M]) -> M | None:
-        """By update, and start the conversation if it is new; None when no worker answered and the server keeps it."""
-        try:
-            return await self._update_with_start(name, input, as_type)
-        except WorkflowUpdateRPCTimeoutOrCancelledError:
-            await self._signal_with_start(name, input)
-            return None
-
-    def _birth(self) -> ConversationInput:
-        nonce = secrets.token_hex(6)
-        return ConversationInput(nonce=nonce, notes_ends=True, by_boundary=True, folds=True, agent=self._agent)
-
-    async def _update_with_start(self, name: str, input: Any, as_type: type[M]) -> M:
-        start: WithStartWorkflowOperation[Any, Any] = WithStartWorkflowOperation(
-            CONVERSATION,
-            self._birth(),
-            id=self.id,
-            task_queue=self._settings.task_queue,
-            id_conflict_policy=WorkflowIDConflictPolicy.USE_EXISTING,
-            search_attributes=self._attributes(),
-        )
-        try:
-            answer: M = await self._sender.execute_update_with_start_workflow(
-                name,
-                input,
-                start_workflow_operation=start,
-                result_type=as_type,
-                rpc_timeout=UPDATE_TIMEOUT,
-            )
-        except (RPCError, WorkflowUpdateRPCTimeoutOrCancelledError):
-            # The operation holds what was met, and asyncio prints an error that nobody asked for. It also tells a
-            # cancellation of ours, which must not count as a timeout, by raising it.
-            with contextlib.suppress(RPCError):
-                await start.workflow_handle()
-            raise
-        except WorkflowUpdateFailedError as error:
-            if isinstance(error.cause, ApplicationError) and error.cause.type == DUPLICATE:
-                return as_type.model_validate(error.cause.details[0])
-            raise translate(error.cause) or error from error
-        return answer
-
-    async def _signal_with_start(self, name: str, input: Any) -> None:
-        """The road that needs no worker: the server keeps the input until one comes."""
-        await self._sender.start_workflow(
-            CONVERSATION,
-            self._birth(),
-            id=self.id,
-            task_queue=self._settings.task_queue,
-            id_conflict_policy=WorkflowIDConflictPolicy.USE_EXISTING,
-            search_attributes=self._attributes(),
-            start_signal=name,
-            start_signal_args=[input],
-        )
-
     @reaching_server()
     async def start(self, *, owner: str) -> None:
         """Start it without an input, owned by the task `owner`; one that is there already stays as it is."""
-        await self._client.start_workflow(
-            CONVERSATION,
-            self._birth(),
-            id=self.id,
-            task_queue=self._settings.task_queue,
-            id_conflict_policy=WorkflowIDConflictPolicy.USE_EXISTING,
-            search_attributes=self._attributes(),
-            memo={OWNER_MEMO: owner},
-        )
-
-    def _attributes(self) -> TypedSearchAttributes:
-        return TypedSearchAttributes([SearchAttributePair(attributes.CONVERSATION, self.id)])
+        await self._road.start(owner=owner)
 
     def document(self, document: Document[T]) -> ConversationDocument[T]:
         """A document of this conversation, or of its session (spec §7.7)."""
@@ -315,6 +236,20 @@ class Conversation(Watched):
         return answer
 
     @reaching_server()
+    async def usage(self) -> Ledger:
+        """What it has spent so far, by model and tool, its open run included (spec §7.8). Needs a worker.
+
+        Conversations that its tasks own have ledgers of their own.
+
+        Raises:
+            NoSuchConversation: nothing with that id.
+            ServerUnavailable: no server answers, or no worker.
+        """
+        view = await self.view()
+        run = await self._open_run(view.open_generation) if view.open_generation else None
+        return view.spent + (run.spent if run else Ledger())
+
+    @reaching_server()
     async def transcript(self) -> list[Entry]:
         """Every entry, oldest first, those of the open run included. Needs a worker.
 
@@ -329,14 +264,19 @@ class Conversation(Watched):
         return entries
 
     async def _open_entries(self, generation_id: str) -> list[Entry]:
+        view = await self._open_run(generation_id)
+        return await self._reader.read(generation_id, view.start, view.end) if view else []
+
+    async def _open_run(self, generation_id: str) -> GenerationView | None:
+        """Where the open run stands; None: it is placed, and its workflow not yet started."""
+        handle = self._client.get_workflow_handle(generation_id)
         try:
-            view = await self._client.get_workflow_handle(generation_id).query(VIEW, result_type=GenerationView)
+            view: GenerationView = await handle.query(VIEW, result_type=GenerationView)
         except RPCError as error:
-            # Placed, and its workflow not yet started: it has no entries.
             if error.status == RPCStatusCode.NOT_FOUND:
-                return []
+                return None
             raise
-        return await self._reader.read(generation_id, view.start, view.end)
+        return view
 
     @reaching_server()
     async def compact(self, instructions: str = "", *, request_id: str | None = None) -> Compaction:

@@ -27,6 +27,7 @@ from tarry.client.durable_tasks import DurableTaskHandle, start_task
 from tarry.client.errors import UPDATE_TIMEOUT, NoSuchConversation, NoSuchTask, NotHeld, reaching_server, translate
 from tarry.client.lists import literal
 from tarry.client.questions import open_questions
+from tarry.client.usage import UsageReport, listed_usage
 from tarry.client.waking import WakeCheck, WakePlan
 from tarry.client.work import WorkItem, work_item
 from tarry.connect import connect
@@ -97,6 +98,17 @@ class Harness:
         async with reaching_server():
             async for execution in self.client.list_workflows(query):
                 yield await work_item(execution)
+
+    async def usage(self) -> UsageReport:
+        """What every conversation has spent by the end of its newest run, by model and tool; needs no worker.
+
+        A conversation that Temporal has forgotten is not in it any more; one that is being answered for the first time
+        is not yet: `Conversation.usage` is exact.
+
+        Raises:
+            ServerUnavailable: no server answers.
+        """
+        return await listed_usage(self.client, self.settings.task_queue)
 
     async def questions(self, root_conversation_id: str | None = None) -> list[Question]:
         """The questions that wait for a person, those that wait longest first; needs no worker.

@@ -11,6 +11,7 @@ from pydantic import Field, RootModel
 
 from tarry.core.agent import ForAgent
 from tarry.core.compaction_view import CompactionReason
+from tarry.core.ledger import Ledger
 from tarry.core.messages import Frozen, Usage
 from tarry.core.protocol import ModelFailure, RunSettings
 from tarry.core.thresholds import Thresholds
@@ -64,6 +65,7 @@ class Summary(Frozen):
     after: int = 0
     usage: Usage = Usage()
     model: str = ""
+    spent: Ledger = Field(default=Ledger(), description="by every attempt at it")
     problems: tuple[str, ...] = Field(default=(), description="hooks that failed, a line each")
 
 
@@ -77,6 +79,8 @@ class NoSummary(Frozen):
     why: Literal["nothing", "declined", "no_progress", "failed", "aborted"]
     detail: str = ""
     usage: Usage = Usage()
+    model: str = Field(default="", description="that was asked; empty: none was")
+    spent: Ledger = Field(default=Ledger(), description="by every attempt at it")
     problems: tuple[str, ...] = ()
 
 

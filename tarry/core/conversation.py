@@ -20,6 +20,7 @@ from tarry.core.compacting import NoSummary, Summary
 from tarry.core.compactions import Compactions
 from tarry.core.documents import Documents, DocumentsQuery, DocumentsView
 from tarry.core.inbox import Conflict, Inbox, Queued, Record
+from tarry.core.ledger import Ledger
 from tarry.core.live_inbox import inbox_items
 from tarry.core.mail import Boundary, TakeInput, Taken
 from tarry.core.messages import AssistantMessage, Frozen, Usage
@@ -70,6 +71,7 @@ class ConversationState(BaseModel):
     transcript: Transcript = Field(default_factory=Transcript)
     inbox: Inbox = Field(default_factory=Inbox)
     usage: Usage = Usage()
+    spent: Ledger = Ledger()
     turnover_events: int = RunSettings().turnover_events
     refusals: list[Refusal] = Field(default_factory=list)
     commits: Commits = Field(default_factory=Commits)
@@ -168,6 +170,7 @@ class ConversationState(BaseModel):
     def end_compaction(self, answer: Summary | NoSummary, now: datetime, conversation_id: str) -> None:
         """The compaction under way has brought this. What it writes is placed at the next boundary: now, when idle."""
         self.usage = self.usage + answer.usage
+        self.spent = self.spent + answer.spent
         for submit in self.compactions.ended(answer):
             self.inbox.admit(submit, now)
         self.open_next(now, conversation_id)
@@ -227,7 +230,9 @@ class ConversationState(BaseModel):
         try:
             self.transcript.extend(list(result.pages), list(result.entries))
         except NoSuchPosition as error:
-            result = RunResult(status="unanswered", reason="lost", detail=str(error), usage=result.usage)
+            result = RunResult(
+                status="unanswered", reason="lost", detail=str(error), usage=result.usage, spent=result.spent
+            )
         if result.reason == "lost":
             self.transcript.append(note_draft(f"The run was lost: {result.detail}", now, run.run))
         assert self.open is not None
@@ -245,6 +250,7 @@ class ConversationState(BaseModel):
                 if item.is_input:
                     self.inbox.withdraw(item)
         self.usage = self.usage + result.usage
+        self.spent = self.spent + result.spent
         self.choices.place(result.taken_up, self.open.began_with, self.transcript.end.index)
         self.open = None
 
@@ -360,6 +366,7 @@ class ConversationState(BaseModel):
             queued=tuple(item.request_id for item in self.inbox.queue),
             runs=self.runs,
             usage=self.usage,
+            spent=self.spent,
             refusals=tuple(self.refusals),
             documents=self.documents.revision,
             compactions=tuple(self.compactions.views.values()),

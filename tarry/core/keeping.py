@@ -9,6 +9,7 @@ from typing import Any
 
 from pydantic import Field
 
+from tarry.core.ledger import Ledger
 from tarry.core.messages import Frozen, Usage
 from tarry.core.transcript import Entry, PageRef, Position
 
@@ -58,6 +59,7 @@ class Salvaged(Frozen):
     pages: tuple[PageRef, ...] = ()
     entries: tuple[Entry, ...] = ()
     usage: Usage = Usage()
+    spent: Ledger = Ledger()
     placed: tuple[str, ...] = ()
     places: dict[str, int] = Field(default={})
     after_run: bool = False

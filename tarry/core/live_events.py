@@ -14,6 +14,7 @@ from pydantic import Field, TypeAdapter
 from tarry.core.agent import Agent
 from tarry.core.compaction_view import CompactionView
 from tarry.core.glances import InboxItem, Retry
+from tarry.core.ledger import Ledger
 from tarry.core.live import (
     MAX_SETTLED,
     CallStatus,
@@ -187,10 +188,11 @@ class AgentChanged(Frozen):
 
 
 class UsageChanged(Frozen):
-    """What the conversation has spent: runs that are over."""
+    """What the conversation has spent, in all and by model and tool: runs that are over."""
 
     type: Literal["usage_changed"] = "usage_changed"
     usage: Usage
+    spent: Ledger = Ledger()
 
 
 class CompactionStart(Frozen):

@@ -15,6 +15,7 @@ from signals.parking import Wake
 from tarry.core.agent import Agent, ForAgent
 from tarry.core.compaction_view import CompactionView, ContextFull
 from tarry.core.glances import InboxItem, Retry
+from tarry.core.ledger import Ledger
 from tarry.core.messages import AssistantMessage, Frozen, Usage
 from tarry.core.prompt import Beside
 from tarry.core.run_settings import QueueMode as QueueMode
@@ -171,6 +172,7 @@ class ConversationView(Frozen):
     queued: tuple[str, ...]
     runs: int
     usage: Usage
+    spent: Ledger = Field(default=Ledger(), description="by model and tool, those of an open run aside")
     refusals: tuple[Refusal, ...] = Field(
         default=(), description="the newest inputs by Temporal signal that were refused, and why"
     )
@@ -196,6 +198,7 @@ class GenerationView(Frozen):
     held: str = ""
     usage: Usage = Usage()
     placed: tuple[str, ...] = Field(default=(), description="request ids of the steers that it placed")
+    spent: Ledger = Ledger()
     places: dict[str, int] = Field(default={}, description="of steers and writes: the entry, or -1 for a stale write")
     retry: Retry | None = Field(default=None, description="when a request that failed is sent again, and why")
     compaction: CompactionView | None = Field(default=None, description="the one that its next request waits for")
@@ -215,6 +218,7 @@ class RunResult(Frozen):
     entries: tuple[Entry, ...] = ()
     usage: Usage = Usage()
     placed: tuple[str, ...] = Field(default=(), description="request ids of the steers that it placed")
+    spent: Ledger = Ledger()
     places: dict[str, int] = Field(default={}, description="of steers and writes: the entry, or -1 for a stale write")
     after_run: bool = Field(default=False, description="whether hooks are to be told of its end")
     answer: int | None = Field(default=None, description="index of the answer; None: the last entry")
@@ -287,6 +291,7 @@ class ModelFailure(Beside):
     partial: str = ""
     model: str = ""
     after_run: bool = False
+    usage: Usage | None = Field(default=None, description="as far as the provider told")
 
 
 class ModelAnswer(RootModel[ModelTurn | ModelFailure | ContextFull]):
@@ -347,6 +352,7 @@ class ToolOutcome(Frozen):
     facts: ToolFacts = ToolFacts()
     structured: Any = Field(default=None, description="what a calling task reads; never sent to a model")
     handoff: str | None = Field(default=None, description="ends the run, and begins the context of the next one")
+    usage: Usage | None = Field(default=None, description="that its code reported in this run")
 
 
 class Reconciliation(Frozen):
@@ -363,6 +369,7 @@ class Progress(Frozen):
 
     text: str = ""
     offset: int = 0
+    usage: Usage | None = Field(default=None, description="that its code reported so far")
 
 
 class MemoInput(Frozen):

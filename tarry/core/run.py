@@ -14,6 +14,7 @@ from pydantic import BaseModel, Field
 from tarry.core.choices import MAX_LOG, ChoicesTold
 from tarry.core.compacting import NoSummary, Summary
 from tarry.core.compaction_view import ContextFull
+from tarry.core.ledger import Ledger
 from tarry.core.messages import CUTTING_STOPS, AssistantMessage, Frozen, Usage
 from tarry.core.protocol import ModelFailure, ModelTurn, ResolvedCall, RunSettings, RunStatus, UnansweredReason
 from tarry.core.resolve import HookKind
@@ -40,6 +41,7 @@ class RunState(BaseModel):
     empty: int = 0
     cut: int = 0
     usage: Usage = Usage()
+    spent: Ledger = Ledger()
     after_tools: HookKind = ""
     handoff: str | None = None
     after_run: bool = Field(
@@ -304,6 +306,8 @@ def _responded(state: RunState, turn: ModelTurn) -> Step:
     state.has_told = state.has_told and turn.is_large
     state.after_run = turn.after_run
     state.usage = state.usage + turn.usage
+    if turn.model:
+        state.spent = state.spent.with_request(turn.model, turn.usage)
     if turn.message.is_empty and turn.message.stop == "refusal":
         return Step(Finish("unanswered", "refused", "the model refused to answer"))
     if turn.message.is_empty:
@@ -327,6 +331,9 @@ def _empty(state: RunState) -> Step:
 def _failed(state: RunState, failure: ModelFailure, settings: RunSettings) -> Step:
     state.after_run = failure.after_run
     partial = _aborted(failure.partial)
+    if failure.model:  # it was asked
+        state.usage = state.usage + (failure.usage or Usage())
+        state.spent = state.spent.with_request(failure.model, failure.usage)
     if failure.error == "aborted":
         return Step(Finish("unanswered", "aborted"), message=partial)
     if failure.error == "no_model":
@@ -346,6 +353,7 @@ def _failed(state: RunState, failure: ModelFailure, settings: RunSettings) -> St
 def _compacted(state: RunState, answer: Summary | NoSummary, error: str) -> Step:
     """The request is sent again, after an overflow only if it has become smaller (spec §11.5)."""
     state.usage = state.usage + answer.usage
+    state.spent = state.spent + answer.spent
     if isinstance(answer, Summary):
         state.fruitless = 0
         return Step(RequestModel(), summary=answer)

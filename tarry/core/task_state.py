@@ -13,6 +13,7 @@ from pydantic import BaseModel, Field
 from signals.box import Box
 from signals.data import json_size
 from signals.parking import Park, Wake
+from tarry.core.ledger import Ledger, spent_in
 from tarry.core.messages import Frozen
 from tarry.core.protocol import OutcomeCode, ResolvedCall, RunSettings
 from tarry.core.resolve import HookKind
@@ -65,6 +66,7 @@ class State(BaseModel):
     others: dict[str, bool | None] = Field(
         default_factory=dict, description="other tasks that it watches: whether each failed, None while it lives"
     )
+    spent: Ledger = Field(default=Ledger(), description="that it reported, and its children")
     watchers: list[str] = Field(default_factory=list, description="tasks that want to know when this one is over")
 
     @property
@@ -80,6 +82,7 @@ class State(BaseModel):
     def end_child(self, key: str, outcome: Any, *, failed: bool) -> None:
         """A child came to its end, with an outcome as JSON data."""
         child = self.children[key]
+        self.spent = self.spent + spent_in(outcome)
         kept = sum(json_size(other.outcome) for other in self.children.values() if other.outcome is not None)
         child.is_over, child.failed = True, failed
         child.elsewhere = kept + json_size(outcome) > MAX_KEPT_BYTES
@@ -124,6 +127,7 @@ class TaskOutcome(Frozen):
     result: Any = None
     error: str = ""
     code: OutcomeCode = ""
+    spent: Ledger = Ledger()
 
 
 class ToolCallInput(Frozen):

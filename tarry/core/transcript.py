@@ -17,6 +17,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, Field
 
 from signals.box import Receipt
+from tarry.core.ledger import Ledger
 from tarry.core.messages import AssistantMessage, Frozen, Message, ToolMessage, Usage, UserMessage
 from tarry.core.prompt import PromptPatch
 from tarry.core.text import canonical_json
@@ -48,6 +49,7 @@ class ToolFacts(Frozen):
     duration_ms: int = 0
     full_output: str = Field(default="", description="reference of the whole output in the store, when it was cut")
     receipts: tuple[Receipt, ...] = Field(default=(), description="the newest of what was delivered to it, 8 KiB")
+    spent: Ledger = Field(default=Ledger(), description="that it reported, its nested calls and tasks included")
 
 
 class Draft(Frozen):

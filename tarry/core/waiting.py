@@ -13,7 +13,7 @@ from pydantic import Field, RootModel
 from signals.box import Answer, Delivery, Receipt
 from signals.parking import Ask, Policy
 from signals.tokens import SignalKey
-from tarry.core.messages import Frozen
+from tarry.core.messages import Frozen, Usage
 from tarry.core.protocol import ResolvedCall, ToolOutcome
 
 DELIVER = "tarry.deliver"
@@ -99,6 +99,7 @@ class ParkRequest(Frozen):
     resume: bool = False
     checkpoint: Any = None
     ask: Ask | None = None
+    usage: Usage | None = Field(default=None, description="that its code reported in this run")
 
 
 class StepRequest(Frozen):
@@ -106,6 +107,7 @@ class StepRequest(Frozen):
 
     kind: Literal["step"]
     checkpoint: Any = None
+    usage: Usage | None = Field(default=None, description="that its code reported in this run")
 
 
 class RunEnd(RootModel[ParkRequest | StepRequest | ToolOutcome]):

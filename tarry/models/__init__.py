@@ -26,6 +26,7 @@ __all__ = [
     "OwnThresholds",
     "Prices",
     "info_of",
+    "priced",
 ]
 
 ModelErrorKind = Literal["retryable", "permanent", "overflow"]
@@ -104,6 +105,14 @@ class Model(Protocol):
             ModelError: no response, or only a part of one.
         """
         ...
+
+
+def priced(model: Model, usage: Usage) -> Usage:
+    """The usage with its cost, by the prices that the model has today; as it is when these are not known."""
+    prices = info_of(model).prices
+    if usage.cost is not None or prices is None:
+        return usage
+    return usage.model_copy(update={"cost": prices.cost(usage)})
 
 
 def info_of(model: Model) -> ModelInfo:

@@ -121,7 +121,7 @@ class OpenAIModel:
                 return answer.response()
             text = for_people(error.text, client.api_key)
             raise ModelError(
-                text, error.kind, retry_after=error.retry_after, partial=answer.text, usage=answer.usage
+                text, error.kind, retry_after=error.retry_after, partial=answer.text, usage=answer.told
             ) from None
 
     async def aclose(self) -> None:

@@ -74,6 +74,11 @@ class Answer(ABC):
         """Whether the provider said why it stopped."""
         return self._stop is not None
 
+    @property
+    def told(self) -> Usage | None:
+        """What the provider said of the usage; None: nothing yet."""
+        return self.usage if self.usage != Usage() else None
+
     def say(self, piece: str) -> None:
         """Add text and pass it on, lone surrogates replaced."""
         self._publish(self._decoder.decode(piece.encode("utf-16-le", "surrogatepass")))
