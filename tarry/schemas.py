@@ -9,6 +9,7 @@ from jsonschema.exceptions import SchemaError, best_match
 from jsonschema.protocols import Validator
 from jsonschema.validators import Draft202012Validator, validator_for
 from pydantic import BaseModel, RootModel, model_validator
+from pydantic_core import PydanticCustomError
 from referencing import Registry
 
 MAX_PROBLEMS = 5
@@ -37,7 +38,7 @@ def parameters_of(name: str, schema: Mapping[str, Any]) -> type[BaseModel]:
         @classmethod
         def _fits(cls, data: Any) -> Any:
             if problems := _problems(validator, data):
-                raise ValueError("; ".join(problems))
+                raise PydanticCustomError("schema", "{problems}", {"problems": "; ".join(problems)})
             return data
 
         @classmethod

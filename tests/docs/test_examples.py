@@ -133,6 +133,38 @@ open now: pack, drive
   7 tool_result: todo ['pack', 'drive'], done ['feed the cat']
   8 assistant: todo ['pack', 'drive'], done ['feed the cat']
 """,
+    "17_coding_agent.py": """\
+.gitignore / prices.py / test_prices.py
+prices.py:1: def total(prices):
+FAILED test_prices.py::test_total_keeps_the_cents - assert 3 == 3.75 / [error] The command ended with exit code 1. \
+(exit_code)
+def total(prices): /     \"\"\"The sum in euros, to the cent.\"\"\" /     return int(sum(prices))
+Replaced 1 piece of prices.py.
+--- a/prices.py
++++ b/prices.py
+@@ -1,3 +1,3 @@
+ def total(prices):
+     \"\"\"The sum in euros, to the cent.\"\"\"
+-    return int(sum(prices))
++    return round(sum(prices), 2)
+1 passed
+It is mended.
+""",
+    "20_mcp_tools.py": """\
+<harness>
+[error] Invalid arguments for tool shelf_add_book, which was not run.
+  arguments: copies: 'many' is not of type 'integer'; got {'title': 'Emma', 'copies': 'many'}
+  Parameters: title (required), copies.
+</harness>
+2 of Emma
+<harness>
+[error] The connection to MCP server shelf was lost while the tool ran: it may have run. Find out what it did before \
+repeating it. (mcp_lost)
+</harness>
+Emma
+The heavy one
+On the shelf: Emma, The heavy one
+""",
 }
 
 
