@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from tarry.cli.ask import ask
+from tarry.cli.compact import compact
 from tarry.cli.demo import app as demo
 from tarry.cli.dev import dev
 from tarry.cli.documents import documents
@@ -40,6 +41,7 @@ for _command in (
     wait,
     transcript,
     documents,
+    compact,
     ps,
     explain,
     signal,

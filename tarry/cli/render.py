@@ -60,6 +60,8 @@ def _headline(entry: Entry) -> Text:
             code = (entry.tool.code if entry.tool else "") or ("error" if message.is_error else "ok")
             spent = duration(timedelta(milliseconds=entry.tool.duration_ms)) if entry.tool else ""
             return _joined(plain(message.name), "red" if message.is_error else "cyan", at, code, spent)
+    if entry.kind == "compaction" and entry.head is not None:
+        return _joined(entry.kind, "bold", at, entry.model, *_tokens(entry), f"of all before entry {entry.head.index}")
     return _joined(entry.kind, "dim" if entry.message is None else "bold", at)
 
 

@@ -14,13 +14,14 @@ from pathlib import Path
 from tarry.embedded import EmbeddedServer
 from tests.replay import kept
 from tests.replay.scenarios import RUNS
+from tests.replay.scenarios_compaction import COMPACTION
 from tests.replay.scenarios_documents import DOCUMENTS
 from tests.replay.scenarios_gates import GATES
 from tests.replay.scenarios_parked import PARKED
 from tests.replay.scenarios_tasks import TASKS
 from tests.replay.studio import Studio
 
-SCENARIOS = RUNS | PARKED | TASKS | GATES | DOCUMENTS
+SCENARIOS = RUNS | PARKED | TASKS | GATES | DOCUMENTS | COMPACTION
 
 
 async def record(scenarios: list[str]) -> None:

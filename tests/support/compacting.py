@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import Callable, Sequence
 
 from tarry.client import Conversation
-from tarry.models import ModelInfo, ModelRequest
+from tarry.core.compaction_view import CompactionStatus
+from tarry.models import ModelInfo, ModelRequest, ModelResponse
 from tarry.testing import ScriptedModel, Step, say
 from tarry.testing.steps import Fail, Reply, fail
 
@@ -39,3 +41,30 @@ def refusing(limit: int, *, summary: Sequence[Step] = (), asked: list[ModelReque
 async def talked(conversation: Conversation, *inputs: str) -> list[str]:
     """Submit one after the other; the reasons for which they were not answered, empty where they were."""
     return [(await (await conversation.submit(content)).wait()).reason for content in inputs]
+
+
+class HeldSummaries:
+    """A model whose summaries come only when they are let go; its turns come at once."""
+
+    def __init__(self, inner: ScriptedModel) -> None:
+        self.asked = asyncio.Event()
+        self.cancelled = asyncio.Event()
+        self.go = asyncio.Event()
+        self.info = inner.info
+        self.name = inner.name
+        self._inner = inner
+
+    async def respond(self, request: ModelRequest, on_text: Callable[[str], None]) -> ModelResponse:
+        if request.purpose == "summary":
+            self.asked.set()
+            try:
+                await self.go.wait()
+            except asyncio.CancelledError:
+                self.cancelled.set()
+                raise
+        return await self._inner.respond(request, on_text)
+
+
+async def statuses(conversation: Conversation) -> list[CompactionStatus]:
+    """Of the compactions of a conversation, oldest first."""
+    return [view.status for view in (await conversation.view()).compactions]
