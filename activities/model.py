@@ -56,7 +56,9 @@ class ModelActivities:
         answer = await call_model(model, ask)
         if isinstance(answer, ModelFailure):
             answer = answer.model_copy(update={"problems": reports.new})
-        return ModelAnswer(answer.model_copy(update={"after_run": bool(registry.after_run)}))
+        if not isinstance(answer, ContextFull):
+            answer = answer.model_copy(update={"after_run": bool(registry.after_run)})
+        return ModelAnswer(answer)
 
     async def _entries(self, input: ModelRequestInput) -> list[Entry]:
         return await self._reader.context(

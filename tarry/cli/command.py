@@ -22,6 +22,7 @@ from tarry.cli.submissions import submit, wait
 from tarry.cli.waking import wake
 from tarry.cli.work import abort, ps, retry
 from tarry.cli.worker import worker
+from tarry.cli.writes import reset, withdraw, write
 
 app = typer.Typer(
     help="Durable agents on Temporal.",
@@ -48,6 +49,9 @@ for _command in (
     receipt,
     retry,
     abort,
+    write,
+    reset,
+    withdraw,
     wake,
 ):
     app.command(epilog=EXIT_CODES)(_command)

@@ -117,6 +117,25 @@ done: Heard 'go on', sailing leg 2.
   assistant: Heard 'go on', sailing leg 2.
   tool_result: leg 2 sailed
 """,
+    "13_steer_and_follow_up.py": """\
+the cat: withdrawn
+house: done I heard: Paint the house. / In green, please.
+green: done I heard: Paint the house. / In green, please.
+fence: done I heard: Paint the house. / In green, please. / And the fence?
+cat: unanswered aborted
+I heard: North is green, the rest is white. / What is left?
+  user: Paint the house.
+  assistant: I paint north.
+  tool_result: north is dry after 5 hours
+  note: It rains on the south side.
+  user: In green, please.
+  assistant: I heard: Paint the house. / In green, please.
+  user: And the fence?
+  assistant: I heard: Paint the house. / In green, please. / And the fence?
+  reset: North is green, the rest is white.
+  user: What is left?
+  assistant: I heard: North is green, the rest is white. / What is left?
+""",
     "16_documents.py": """\
 the agent's plan: sell the sofa, pack, drive
 edited again under its key: False

@@ -28,7 +28,7 @@ ACTIVITIES = {
     *(gates.ASK_GATES, gates.TELL_RESULT, run_hooks.ASK_RUN_HOOKS),
 }
 UPDATES = {
-    *(protocol.SUBMIT, protocol.ABORT, protocol.RETRY, protocol.MEMO, protocol.ANNOUNCE),
+    *(protocol.SUBMIT, protocol.WITHDRAW, protocol.ABORT, protocol.RETRY, protocol.MEMO, protocol.ANNOUNCE),
     *(waiting.DELIVER, waiting.CREATE_CHILD, commits.COMMIT, expectation.EXPECT, compacting.COMPACT),
 }
 EVENTS = {
