@@ -23,7 +23,9 @@ def submit(
     request_id: Annotated[
         str | None, typer.Option(help="Names the input for ever: a repeat under it runs nothing and gives the first.")
     ] = None,
-    when_busy: Annotated[WhenBusy, typer.Option(help="If a run is open: queue behind it, or refuse.")] = "follow_up",
+    when_busy: Annotated[
+        WhenBusy, typer.Option(help="If a run is open: join it after its round of tools, queue behind it, or refuse.")
+    ] = "follow_up",
     as_json: JsonOption = False,
 ) -> int:
     """Hand an input in and return at once.
