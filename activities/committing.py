@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from activities.documents import run_edit
+from activities.documents import DeclaredDocuments, run_edit
 from tarry.api import Send, Start
 from tarry.app import Registry
 from tarry.client import Harness, NoSuchTask
@@ -14,7 +14,7 @@ from tarry.client.documents import DocumentReader
 from tarry.core.commits import CommitInput
 from tarry.core.protocol import Notify, SubmissionView, WhenBusy, digest
 from tarry.core.text import canonical_json
-from tarry.documents import Document, Edit
+from tarry.documents import Edit
 
 
 class Committer:
@@ -22,10 +22,10 @@ class Committer:
 
     def __init__(self, harness: Harness, registry: Registry, conversation_id: str, task_id: str) -> None:
         self._harness = harness
-        self._registry = registry
         self._conversation_id = conversation_id
         self._task_id = task_id
-        self.reader = DocumentReader(harness.client)
+        self._reader = DocumentReader(harness.client)
+        self.documents = DeclaredDocuments(registry, self._reader)
 
     def compose(
         self,
@@ -41,28 +41,15 @@ class Committer:
             ValueError: the task belongs to no conversation; a task's input does not fit.
             Unreadable: a value does not fit its token.
         """
-        self._check_conversation()
+        if not self._conversation_id:
+            raise ValueError("this task belongs to no conversation: there is nothing to commit to")
         owner = self._task_id.partition("/")[0]
         sender = Sender(self._harness.settings, self._conversation_id, self._task_id, owner)
         return sender.compose(key, notes, inputs, signals, tasks)
 
-    def _check_conversation(self) -> None:
-        if not self._conversation_id:
-            raise ValueError("this task belongs to no conversation: there is nothing to read there or to commit to")
-
-    def check_declared(self, document: Document[Any]) -> None:
-        """Whether an extension declares it: two that share a name would read each other's values.
-
-        Raises:
-            ValueError: none does; or the task belongs to no conversation.
-        """
-        self._check_conversation()
-        if document.name not in self._registry.documents:
-            raise ValueError(f"no document is named {document.name!r}; declare it in the extension's documents")
-
     async def commit(self, commit: CommitInput, edits: Sequence[Edit[Any]] = ()) -> bool:
         """Send it, with the edits made of what the documents are; raises as `commit_with`."""
-        return await commit_with(self.reader, self._conversation_id, commit, edits, run_edit)
+        return await commit_with(self._reader, self._conversation_id, commit, edits, run_edit)
 
     async def submit(
         self, conversation_id: str, content: str, request_id: str, when_busy: WhenBusy, notify: str | None

@@ -10,6 +10,7 @@ from functools import partial
 from typing import Any, Generic, Protocol, TypeVar
 
 from activities.runner import ToolThread
+from tarry.app import Registry
 from tarry.client.documents import DocumentReader
 from tarry.documents import Document, Found, Stored
 
@@ -69,6 +70,45 @@ class TaskDocument(Generic[T]):
 
     def _start(self, work: Callable[[], Coroutine[Any, Any, R]]) -> Future[R]:
         return self._at_home(lambda: asyncio.create_task(work()))
+
+
+class DeclaredDocuments:
+    """The documents that the extensions of a worker declare, as its code reads them."""
+
+    def __init__(self, registry: Registry, reader: DocumentReader) -> None:
+        self._registry = registry
+        self._reader = reader
+
+    def check(self, conversation_id: str, document: Document[Any]) -> None:
+        """Whether there is one: two that share a name would read each other's values.
+
+        Raises:
+            ValueError: no extension declares it; or the code belongs to no conversation.
+        """
+        if not conversation_id:
+            raise ValueError("this task belongs to no conversation: there is nothing to read there or to commit to")
+        if document.name not in self._registry.documents:
+            raise ValueError(f"no document is named {document.name!r}; declare it in the extension's documents")
+
+    def of(self, conversation_id: str, document: Document[T], at_home: AtHome) -> TaskDocument[T]:
+        """A document of a conversation, or of its session; raises as `check`."""
+        self.check(conversation_id, document)
+        return TaskDocument(self._reader, conversation_id, document, at_home)
+
+
+class Home:
+    """A worker's loop, for code in other threads."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+
+    def start(self, start: Callable[[], asyncio.Task[R]]) -> Future[R]:
+        """Start work there."""
+
+        async def started() -> R:
+            return await start()
+
+        return asyncio.run_coroutine_threadsafe(started(), self._loop)
 
 
 async def run_edit(code: Callable[[], T], /) -> T:

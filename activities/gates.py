@@ -12,13 +12,16 @@ from functools import partial
 from typing import Any, get_args
 
 from temporalio import activity
+from temporalio.client import Client
 
 from activities import judging
+from activities.documents import DeclaredDocuments
 from activities.heartbeat import Heartbeat
 from activities.hook_api import Asking
 from signals.box import Box
 from signals.parking import InvalidPark, Sleep, park
 from tarry.app import Registry
+from tarry.client.documents import DocumentReader
 from tarry.core import results
 from tarry.core.arguments import BadArguments, parameters_text, settle_arguments
 from tarry.core.gates import (
@@ -54,8 +57,9 @@ MAX_BY = 200
 class GateActivities:
     """Asks the hooks of `registry`, of those extensions that the conversation has selected."""
 
-    def __init__(self, registry: Registry) -> None:
+    def __init__(self, registry: Registry, client: Client) -> None:
         self._registry = registry
+        self._documents = DeclaredDocuments(registry, DocumentReader(client))
 
     @activity.defn(name=ASK_GATES)
     async def ask(self, input: PassInput) -> Pass | Judged:
@@ -82,7 +86,7 @@ class GateActivities:
         tool = registry.tools.get(input.call.tool)
         if tool is None:
             return Pass(decision="not_here")
-        return await self._pass(registry, Asking(input, limit(registry.gated), began), tool)
+        return await self._pass(registry, Asking(input, self._documents, limit(registry.gated), began), tool)
 
     async def _pass(self, registry: Registry, asking: Asking, tool: Tool) -> Pass:
         """Arguments are settled before the first hook sees them, and whenever one replaced them: what runs was seen.
@@ -165,7 +169,7 @@ class GateActivities:
         registry = self._registry.chosen(input.asked.agent)
         hooks = [(name, one.after_tool) for name, one in registry.hooks if one.after_tool is not None]
         async with Heartbeat(Progress):
-            asking = Asking(input.asked, limit(registry.heard))
+            asking = Asking(input.asked, self._documents, limit(registry.heard))
             for place, (name, hook) in enumerate(hooks):
                 # A share of what is left for each: one that hangs keeps no other from being told.
                 seconds = asking.left / (len(hooks) - place)

@@ -12,6 +12,7 @@ from typing import Any, Literal, TypeVar
 
 from temporalio import activity
 
+from activities.documents import DeclaredDocuments, Home, TaskDocument
 from activities.runner import ToolThread, undisturbed
 from signals.box import QUOTA_BYTES, Box
 from signals.data import json_size
@@ -20,6 +21,7 @@ from tarry.api import Expired, Received, TaskFull
 from tarry.core.gates import PassInput, arguments_digest
 from tarry.core.results import MAX_DIAGNOSTICS, Diagnostic, exception_text, plain_json
 from tarry.core.text import bound_text
+from tarry.documents import Document
 from tarry.hooks import HookApi, HookCall
 
 T = TypeVar("T")
@@ -37,9 +39,13 @@ class Asking(HookApi):
     activity did, by this host's steady clock; None: now.
     """
 
-    def __init__(self, input: PassInput, seconds: float, began: float | None = None) -> None:
+    def __init__(
+        self, input: PassInput, documents: DeclaredDocuments, seconds: float, began: float | None = None
+    ) -> None:
         self.arguments: dict[str, Any] = input.call.arguments
         self._input = input
+        self._documents = documents
+        self._home = Home()
         self._memos: dict[str, Any] = {}
         self._remarks: list[Diagnostic] = []
         self._box = Box(keys=input.keys)
@@ -135,6 +141,10 @@ class Asking(HookApi):
                 raise TaskFull(f"memo {key[:100]!r} is too large for what the call holds already")
             self._memos[key] = plain
         return copy.deepcopy(known[key])
+
+    def document(self, document: Document[T]) -> TaskDocument[T]:
+        """A document of the call's conversation, or of its session."""
+        return self._documents.of(self._input.conversation_id, document, self._home.start)
 
     async def read_signal(self, token: Signal[T], key: str) -> Received[T] | Expired | None:
         """What a key of the call holds."""

@@ -185,8 +185,7 @@ class Outreach(ToolApi):
     def document(self, document: Document[T]) -> TaskDocument[T]:
         """A document of the own conversation, or of its session."""
         self._check_open()
-        self._committer.check_declared(document)
-        return TaskDocument(self._committer.reader, self.conversation_id, document, self._at_home)
+        return self._committer.documents.of(self.conversation_id, document, self._at_home)
 
     def _send(
         self, task_id: str, token: Signal[T], key: str, value: T, delivery_id: str | None
@@ -232,5 +231,5 @@ class Outreach(ToolApi):
     ) -> Future[bool]:
         commit = self._committer.compose(key, notes, inputs, signals, tasks)
         for edit in edits:
-            self._committer.check_declared(edit.document)
+            self._committer.documents.check(self.conversation_id, edit.document)
         return self._at_home(lambda: asyncio.create_task(self._committer.commit(commit, edits)))

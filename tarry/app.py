@@ -47,8 +47,8 @@ class Extension:
 class Registry:
     """The extensions of a process, in the order of installation.
 
-    Installing an extension under a known name replaces it in place. Of tools, signals, tasks or sections with one name
-    the one installed last counts. `defaults` are the choices of whoever chooses nothing.
+    Installing an extension under a known name replaces it in place. Of tools, signals, tasks, documents or sections
+    with one name the one installed last counts. `defaults` are the choices of whoever chooses nothing.
     """
 
     def __init__(self, extensions: Iterable[Extension] = (), defaults: Agent | None = None) -> None:

@@ -14,6 +14,7 @@ from typing import Any, Literal, Protocol, TypeVar
 from signals.parking import Sleep
 from signals.tokens import Signal
 from tarry.api import Expired, Received, ToolApi
+from tarry.api.documents import DocumentsApi
 from tarry.core.compaction_view import CompactionReason
 from tarry.core.messages import AssistantMessage, Message, Usage
 from tarry.core.protocol import UnansweredReason
@@ -75,8 +76,8 @@ class CallResult:
     ran: bool
 
 
-class HookApi(Protocol):
-    """What a hook may use. The coroutines are for async hooks, the `*_sync` twins for sync ones."""
+class HookApi(DocumentsApi, Protocol):
+    """What a hook may use. The coroutines are for async hooks, the `*_sync` twins for sync ones; documents are read."""
 
     def now(self) -> datetime:
         """The server's time, aware."""

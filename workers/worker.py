@@ -75,7 +75,7 @@ def build_worker(client: Client, app: App, settings: Settings) -> Worker:
     models = ModelActivities(app, reader)
     tools = ToolActivities(app.registry, client, blobs, settings)
     tasks = TaskActivities(app.registry.tasks, tools)
-    gates = GateActivities(app.registry)
+    gates = GateActivities(app.registry, client)
     waiting = WaitingActivities(app.registry, client)
     keeping = KeepingActivities(client, blobs, reader)
     adopting = AdoptActivities(client)

@@ -1,4 +1,4 @@
-"""Documents as running code reads them; it edits them in a commit."""
+"""Documents as running code reads them: tools, tasks and hooks. Tools and tasks edit them in a commit."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class TaskDocument(Protocol[T]):
         Raises:
             Unreadable: it was written in a newer version than this declaration, or does not fit it.
             NoSuchConversation, ServerUnavailable: nobody answers.
-            StaleRun: this run was given up.
+            StaleRun: this run of a tool or task was given up.
         """
         ...
 
@@ -51,7 +51,7 @@ class DocumentsApi(Protocol):
     """Documents."""
 
     def document(self, document: Document[T]) -> TaskDocument[T]:
-        """A document of this task's conversation, or of its session, to be read (spec §7.7). Edit it in a commit.
+        """A document of this task's conversation, or of its session, to be read (spec §7.7).
 
         Raises:
             ValueError: no extension of the worker declares it, or this task belongs to no conversation.

@@ -11,7 +11,7 @@ from datetime import timedelta
 from functools import partial
 from typing import Any, Protocol, TypeVar
 
-from temporalio.client import Client
+from temporalio.client import Client, WorkflowExecutionDescription
 from temporalio.service import RPCError, RPCStatusCode
 from tenacity import AsyncRetrying, retry_if_exception, stop_after_attempt, wait_fixed
 
@@ -35,7 +35,7 @@ from tarry.core.documents import (
 )
 from tarry.core.messages import Frozen
 from tarry.core.paths import root_of
-from tarry.core.protocol import OWNER_MEMO, VIEW, GenerationView, digest
+from tarry.core.protocol import CONVERSATION, OWNER_MEMO, VIEW, GenerationView, digest
 from tarry.core.text import canonical_json
 from tarry.documents import Document, Edit, Stored, edited
 from tarry.store import BlobStore
@@ -196,20 +196,26 @@ class DocumentReader:
         if conversation_id not in self._roots:
             seen = {conversation_id}
             here = conversation_id
-            while (owner := await self._owner(here)) and root_of(owner) not in seen:
-                here = root_of(owner)
+            while (owner := root_of(await self._owner(here))) and owner not in seen and await self._is_one(owner):
+                here = owner
                 seen.add(here)
             self._roots[conversation_id] = here
         return self._roots[conversation_id]
 
     async def _owner(self, conversation_id: str) -> str:
+        return await (await self._described(conversation_id)).memo_value(OWNER_MEMO, "", type_hint=str)
+
+    async def _is_one(self, owner: str) -> bool:
+        """Whether it is a conversation: a task that a program has started is none, and what it owns is its own root."""
+        return (await self._described(owner)).workflow_type == CONVERSATION
+
+    async def _described(self, workflow_id: str) -> WorkflowExecutionDescription:
         try:
-            found = await self.client.get_workflow_handle(conversation_id).describe(rpc_timeout=QUERY_TIMEOUT)
+            return await self.client.get_workflow_handle(workflow_id).describe(rpc_timeout=QUERY_TIMEOUT)
         except RPCError as error:
             if error.status == RPCStatusCode.NOT_FOUND:
-                raise NoSuchConversation(f"there is no conversation {conversation_id}") from error
+                raise NoSuchConversation(f"there is no conversation {workflow_id}") from error
             raise
-        return await found.memo_value(OWNER_MEMO, "", type_hint=str)
 
 
 def placeholders(edits: Sequence[Edit[Any]]) -> tuple[DocumentEdit, ...]:

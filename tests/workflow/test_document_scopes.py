@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from tarry import App, DurableTask, Extension, ToolApi
+from tarry import App, Block, CallResult, DurableTask, Extension, HookApi, HookCall, Hooks, ToolApi, ToolResult
 from tarry.client import Conversation
 from tarry.embedded import EmbeddedServer
 from tarry.testing import ScriptedModel, call, calls, say
 from tarry.tools import tool
 from tests.support.answers import ask
-from tests.support.documents import NOTES, PLAN, SHARED, Plan, adding, app_doing
+from tests.support.documents import NOTES, PLAN, SHARED, Plan, adding, app_doing, echoing
 from tests.support.stage import Stage, stage
 
 
@@ -45,6 +46,44 @@ async def test_a_document_of_the_session_is_one_for_a_root_and_all_that_it_owns(
         assert [one.id for one in await child.documents()] == ["app.notes", "app.shared"]
         assert [one.id for one in await root.documents()] == ["app.shared"]
         assert ((await root.view()).documents, (await child.view()).documents) == (2, 1)
+
+
+async def test_the_root_of_a_session_is_found_over_any_number_of_owners(server: EmbeddedServer, tmp_path: Path) -> None:
+    children: list[str] = []
+    async with stage(server, owner(children), tmp_path) as on:
+        root, child = await owned(on, children)
+        task = await on.harness.start_task(echoing(), "hi")
+        grandchild, of_a_task = on.harness.conversation(), on.harness.conversation()
+        await grandchild.start(owner=f"{child.id}~nonce/g1/t1.0")
+        await of_a_task.start(owner=task.id)
+        await grandchild.document(SHARED).edit(adding("by the grandchild"))
+        await of_a_task.document(SHARED).edit(adding("elsewhere"))
+
+        assert await root.document(SHARED).get() == Plan(steps=["by the grandchild"])
+        assert [one.id for one in await of_a_task.documents()] == ["app.shared"]
+
+
+async def test_hooks_read_what_tools_and_people_have_written(server: EmbeddedServer, tmp_path: Path) -> None:
+    async def before(call: HookCall, api: HookApi) -> Block | None:
+        frozen = (await api.document(PLAN).get()).steps
+        return Block("the plan is frozen") if frozen == ["frozen"] else None
+
+    def after(call: HookCall, result: CallResult, api: HookApi) -> ToolResult:
+        return ToolResult(f"{result.text} {api.document(PLAN).get_sync().steps}")
+
+    async def work(api: ToolApi) -> None:
+        await api.commit(key="plan", edits=[PLAN.edit(adding("a"))])
+
+    app = app_doing(work)
+    gates = Extension("gates", hooks=Hooks(before_tool=before, after_tool=after))
+    async with stage(server, replace(app, extensions=[*app.extensions, gates]), tmp_path) as on:
+        conversation = on.harness.conversation()
+        await ask(conversation, "go")
+        await conversation.document(PLAN).edit(lambda _: Plan(steps=["frozen"]))
+        answer = await ask(conversation, "go")
+
+    assert answer.texts[0] == "worked ['a']"
+    assert "the plan is frozen" in answer.texts[1]
 
 
 async def test_a_commit_to_both_the_session_and_an_owned_conversation_is_refused_whole(
