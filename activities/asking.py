@@ -10,7 +10,14 @@ from datetime import timedelta
 from typing import Any, TypeVar
 
 from temporalio import activity
-from temporalio.client import Client, WorkflowHandle, WorkflowQueryRejectedError, WorkflowUpdateFailedError
+from temporalio.client import (
+    Client,
+    WorkflowHandle,
+    WorkflowQueryFailedError,
+    WorkflowQueryRejectedError,
+    WorkflowUpdateFailedError,
+)
+from temporalio.common import QueryRejectCondition
 from temporalio.exceptions import ApplicationError
 from temporalio.service import RPCError, RPCStatusCode
 from tenacity import retry, retry_if_exception_type, stop_after_delay, wait_exponential
@@ -18,7 +25,16 @@ from tenacity import retry, retry_if_exception_type, stop_after_delay, wait_expo
 from signals.box import KeyState
 from signals.tokens import SignalKey
 from tarry.api import StaleRun, TaskFull
-from tarry.core.protocol import CONFLICT, DUPLICATE, STALE, TASK_FULL, AnnounceInput, MemoInput, ToolRunInput
+from tarry.core.protocol import (
+    CONFLICT,
+    DUPLICATE,
+    IS_CURRENT,
+    STALE,
+    TASK_FULL,
+    AnnounceInput,
+    MemoInput,
+    ToolRunInput,
+)
 from tarry.core.waiting import CHILD_END, SIGNAL_STATE, ChildEnd, CreateChild
 
 T = TypeVar("T")
@@ -56,6 +72,39 @@ async def _ask(call: WorkflowHandle[Any, Any], query: str, argument: Any, as_typ
             raise StaleRun(GIVEN_UP) from error
         raise
     return answer
+
+
+async def check_current(call: WorkflowHandle[Any, Any], run: AnnounceInput) -> None:
+    """Ask the call whether this run may still act, before it acts on others.
+
+    Raises:
+        StaleRun: a later one has announced itself, or the call is over.
+    """
+    try:
+        is_current = await _current(call, run)
+    except WorkflowQueryRejectedError as error:
+        raise StaleRun(GIVEN_UP) from error
+    except WorkflowQueryFailedError:  # it is served by a worker of an earlier deploy, which does not know the question
+        return
+    if not is_current:
+        raise StaleRun(GIVEN_UP)
+
+
+@retry(
+    retry=retry_if_exception_type(RPCError),
+    stop=stop_after_delay(60),
+    wait=wait_exponential(multiplier=0.1, max=2),
+    reraise=True,
+)
+async def _current(call: WorkflowHandle[Any, Any], run: AnnounceInput) -> bool:
+    is_current: bool = await call.query(
+        IS_CURRENT,
+        run,
+        result_type=bool,
+        reject_condition=QueryRejectCondition.NOT_OPEN,
+        rpc_timeout=timedelta(seconds=3),
+    )
+    return is_current
 
 
 def call_of(client: Client, input: ToolRunInput) -> WorkflowHandle[Any, Any]:

@@ -53,6 +53,10 @@ class Outreach(ToolApi):
     async def _keep_memo(self, key: str, value: Any, request: str) -> None:
         """Store a memo, on the worker's loop."""
 
+    @abstractmethod
+    async def _check_current(self) -> None:
+        """Raise `StaleRun` when a later run took over; on the worker's loop."""
+
     async def signal(
         self, task_id: str, token: Signal[T], key: str, value: T, *, delivery_id: str | None = None
     ) -> SignalResult:
@@ -232,4 +236,9 @@ class Outreach(ToolApi):
         commit = self._committer.compose(key, notes, inputs, signals, tasks)
         for edit in edits:
             self._committer.documents.check(self.conversation_id, edit.document)
-        return self._at_home(lambda: asyncio.create_task(self._committer.commit(commit, edits)))
+
+        async def committing() -> bool:
+            await self._check_current()
+            return await self._committer.commit(commit, edits)
+
+        return self._at_home(lambda: asyncio.create_task(committing()))

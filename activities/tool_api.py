@@ -18,7 +18,7 @@ from typing import Any, Literal, TypeVar
 
 from temporalio import activity
 
-from activities.asking import GIVEN_UP, call_of, is_after_reset, key_state, start_update, take_error
+from activities.asking import GIVEN_UP, call_of, check_current, is_after_reset, key_state, start_update, take_error
 from activities.committing import Committer
 from activities.nesting import Nesting
 from activities.outcomes import Outcomes
@@ -33,6 +33,7 @@ from tarry.client import Harness
 from tarry.core.messages import Usage
 from tarry.core.protocol import (
     MEMO,
+    AnnounceInput,
     MemoInput,
     ToolRunInput,
 )
@@ -259,6 +260,9 @@ class RunApi(Outreach):
 
     async def _keep_memo(self, key: str, value: Any, request: str) -> None:
         await start_update(self._call, MEMO, self._memo_input(key, value), f"{self._request}-{request}")
+
+    async def _check_current(self) -> None:
+        await check_current(self._call, AnnounceInput(run=self._input.run, attempt=self._temporal_attempt))
 
     def _at_home(self, start: Callable[[], asyncio.Task[R]]) -> Future[R]:
         """Start work on the worker's loop; it is given up when this run is."""

@@ -22,6 +22,7 @@ from tarry.core.protocol import (
     ANNOUNCE,
     CONFLICT,
     DUPLICATE,
+    IS_CURRENT,
     MEMO,
     NOT_HELD,
     RETRY,
@@ -143,6 +144,11 @@ class Durable(Loop):
     def _check_announce(self, input: AnnounceInput) -> None:
         if machine.is_stale(self._state, input.run, input.attempt):
             raise ApplicationError("a newer run of this call took over", type=STALE)
+
+    @workflow.query(name=IS_CURRENT)
+    def is_current(self, input: AnnounceInput) -> bool:
+        """Whether a run may still act: what goes to others passes no door of this one (spec §4.6)."""
+        return not machine.is_stale(self._state, input.run, input.attempt)
 
     @workflow.update(name=RETRY)
     def retry(self) -> None:

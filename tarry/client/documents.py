@@ -20,6 +20,7 @@ from tarry.core.documents import (
     CROWDED_BYTES,
     DOCUMENTS,
     INLINE_BYTES,
+    SMALL_BYTES,
     Body,
     DocumentEdit,
     DocumentsQuery,
@@ -270,7 +271,7 @@ async def _body(reader: DocumentReader, view: DocumentsView, data: Any, version:
     text = canonical_json(data)
     size = len(text.encode())
     body = Body(version=version, size=size, digest=digest(text))
-    if size > INLINE_BYTES or view.carried + size > CROWDED_BYTES:
+    if size > INLINE_BYTES or (size > SMALL_BYTES and view.carried + size > CROWDED_BYTES):
         return body.model_copy(update={"ref": await reader.blobs.put(data)})
     return body.model_copy(update={"value": data})
 

@@ -27,13 +27,15 @@ MAX_DOCUMENTS = 200
 MAX_DOCUMENT_BYTES = 256 * 1024
 MAX_TOTAL_BYTES = 1024 * 1024
 """Of the current values of a conversation."""
-MAX_CARRIED_BYTES = 128 * 1024
+MAX_CARRIED_BYTES = 192 * 1024
 """Of what a conversation carries of its documents; writers keep it far lower, see `INLINE_BYTES` and `FOLD_STATES`."""
 
 INLINE_BYTES = 4 * 1024
 """A larger value is put into the store before the commit, and the conversation carries its reference."""
-CROWDED_BYTES = 48 * 1024
-"""Carried from which on a writer puts every value, and every older state, into the store."""
+CROWDED_BYTES = 24 * 1024
+"""Carried from which on a writer puts values and older states into the store, except what no reference is smaller than."""
+SMALL_BYTES = 256
+"""A value that is no larger than its reference would be."""
 FOLD_STATES = 16
 FOLD_BYTES = 16 * 1024
 """Of the states of one document: from either on a writer folds them into the store with its next edit."""

@@ -40,6 +40,8 @@ WITHDRAW = "tarry.withdraw"
 RETRY = "tarry.retry"
 MEMO = "tarry.memo"
 ANNOUNCE = "tarry.announce"
+IS_CURRENT = "tarry.is-current"
+"""Query: an `AnnounceInput`; answers whether no later attempt has announced itself."""
 
 ENTRIES = "tarry.entries"
 VIEW = "tarry.view"

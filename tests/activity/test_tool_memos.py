@@ -6,6 +6,7 @@ import threading
 
 import pytest
 
+from tarry import NoSuchConversation
 from tarry.api import StaleRun, TaskFull, ToolApi
 from tarry.core.protocol import ANNOUNCE, AnnounceInput
 from tarry.tools import RetryTool, tool
@@ -87,6 +88,30 @@ async def test_memo_of_a_run_that_another_took_over_is_refused(host: Host) -> No
 
     async with host.worker(remember):
         call = await host.start(remember)
+        await entered.wait()
+        await call.execute_update(ANNOUNCE, AnnounceInput(run=1, attempt=2), id="announce-1-2")
+        release.set()
+        outcome = await call.result()
+
+    assert outcome.text == "refused"
+
+
+async def test_commit_of_a_run_that_another_took_over_is_refused(host: Host) -> None:
+    entered, release = asyncio.Event(), threading.Event()
+    enter = signalling(entered)
+
+    @tool
+    def commit(api: ToolApi) -> str:
+        with pytest.raises(NoSuchConversation):  # as long as it may
+            api.commit_sync(key="first", notes=["hello"])
+        enter()
+        release.wait(10)
+        with pytest.raises(StaleRun):
+            api.commit_sync(key="second", notes=["zombie"])
+        return "refused"
+
+    async with host.worker(commit):
+        call = await host.start(commit)
         await entered.wait()
         await call.execute_update(ANNOUNCE, AnnounceInput(run=1, attempt=2), id="announce-1-2")
         release.set()

@@ -173,4 +173,4 @@ def test_values_of_a_mebibyte_together_are_refused_and_fewer_are_carried_by_refe
 
 def test_documents_that_a_writer_does_not_put_into_the_store_are_refused_at_what_can_be_carried() -> None:
     with pytest.raises(Full, match="to carry"):
-        Documents().edited([edit(str(number), 0, "x" * 4_000) for number in range(40)], 0)
+        Documents().edited([edit(str(number), 0, "x" * 4_000) for number in range(60)], 0)
