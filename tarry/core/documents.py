@@ -33,7 +33,7 @@ MAX_CARRIED_BYTES = 192 * 1024
 INLINE_BYTES = 4 * 1024
 """A larger value is put into the store before the commit, and the conversation carries its reference."""
 CROWDED_BYTES = 24 * 1024
-"""Carried from which on a writer puts values and older states into the store, except what no reference is smaller than."""
+"""Carried, from which on a writer puts values and older states into the store; the smallest values stay."""
 SMALL_BYTES = 256
 """A value that is no larger than its reference would be."""
 FOLD_STATES = 16

@@ -143,14 +143,15 @@ too late: document move.plan is at revision 2, not at 1: read it again, then edi
 Done: feed the cat.
 open now: pack, drive
   0 user: todo [], done []
-  1 assistant: todo [], done []
-  2 tool_result: todo ['sell the sofa', 'pack', 'drive'], done []
-  3 note: todo ['sell the sofa', 'pack', 'drive'], done []
-  4 assistant: todo ['sell the sofa', 'pack', 'drive'], done []
-  5 user: todo ['feed the cat', 'pack', 'drive'], done []
-  6 assistant: todo ['feed the cat', 'pack', 'drive'], done []
-  7 tool_result: todo ['pack', 'drive'], done ['feed the cat']
-  8 assistant: todo ['pack', 'drive'], done ['feed the cat']
+  1 system: todo [], done []
+  2 assistant: todo [], done []
+  3 tool_result: todo ['sell the sofa', 'pack', 'drive'], done []
+  4 note: todo ['sell the sofa', 'pack', 'drive'], done []
+  5 assistant: todo ['sell the sofa', 'pack', 'drive'], done []
+  6 user: todo ['feed the cat', 'pack', 'drive'], done []
+  7 assistant: todo ['feed the cat', 'pack', 'drive'], done []
+  8 tool_result: todo ['pack', 'drive'], done ['feed the cat']
+  9 assistant: todo ['pack', 'drive'], done ['feed the cat']
 """,
     "17_coding_agent.py": """\
 .gitignore / prices.py / test_prices.py

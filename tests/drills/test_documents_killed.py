@@ -31,7 +31,7 @@ async def test_commit_with_a_document_of_a_worker_that_was_killed_happens_once(
         await first.wait()
         await stage.start_worker()
         await submission.wait()
-        entries = await eventually(conversation.transcript, lambda found: len(found) == 7)
+        entries = await eventually(conversation.transcript, lambda found: len(kinds(found)) == 7)
         task = await committed_task(stage.harness, conversation, "echo")
 
         assert await conversation.document(PLAN).get() == Plan(steps=[step])
