@@ -91,7 +91,7 @@ Ask = Callable[[GateActivities], Callable[..., Any]]
 async def asks_only(on: Stage, ask: Ask = lambda gates: gates.ask) -> AsyncIterator[None]:
     """A worker that runs tools, judges and asks, or asks like that, and decides nothing."""
     tools = ToolActivities(on.app.registry, on.client, BlobStore(on.client.data_converter), on.settings)
-    gates, waiting = GateActivities(on.app.registry), WaitingActivities(on.app.registry, on.client)
+    gates, waiting = GateActivities(on.app.registry, on.client), WaitingActivities(on.app.registry, on.client)
     chosen: list[Callable[..., Any]] = [tools.run, waiting.judge, waiting.referee, gates.tell, ask(gates)]
     async with Worker(on.client, task_queue=on.settings.task_queue, activities=chosen):
         yield
