@@ -50,6 +50,21 @@ class Confined:
         """The directory, its own links followed."""
         return self._root
 
+    @property
+    def folder(self) -> Path:
+        """Where relative paths and commands begin.
+
+        Raises:
+            NotADirectoryError: there is no such directory.
+        """
+        try:
+            self.list(".")
+        except OSError as error:
+            raise NotADirectoryError(
+                f"the working directory {self.root / self._start} cannot be used: {error}"
+            ) from error
+        return self.root / self._start
+
     def canonical(self, path: str) -> str:
         """See `Environment.canonical`."""
         with self._walked(path, missing="allowed") as spot:

@@ -42,7 +42,7 @@ class LocalDirectory(Confined):
         return processes.run(
             shell_line(command),
             on_output,
-            cwd=self.root / self.canonical("."),
+            cwd=self.folder,
             variables={**inherited(), "TERM": "dumb", **self._variables},
             timeout=timeout,
             is_stopped=is_stopped,

@@ -80,7 +80,7 @@ class SandboxedDirectory(Confined):
         wall += ["--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp", "--tmpfs", "/run"]
         for path in self._readable:
             wall += ["--ro-bind", str(path.resolve()), str(path)]
-        return [*wall, "--bind", str(self.root), str(self.root), "--chdir", str(self.root / self.canonical("."))]
+        return [*wall, "--bind", str(self.root), str(self.root), "--chdir", str(self.folder)]
 
 
 def sandboxed(

@@ -34,14 +34,22 @@ def main(command: list[str]) -> int:
     except OSError as error:
         print(f"{command[0]}: {error.strerror}", file=sys.stderr)
         return 127
-    while child.poll() is None:
+    while (code := _reap(child.pid)) is None:
         ready, _, _ = select.select([sys.stdin, woken], [], [])
         if sys.stdin in ready:
-            _kill_all(child)
+            _kill_all(child.pid)
             return 128 + signal.SIGKILL
         os.read(woken, 64)
-    code = child.returncode
     return code if code >= 0 else 128 - code
+
+
+def _reap(child: int) -> int | None:
+    """Take the ends of whatever has ended, adopted orphans among it; the exit code of `child` when it was there."""
+    with contextlib.suppress(ChildProcessError):
+        while (ended := os.waitpid(-1, os.WNOHANG))[0]:
+            if ended[0] == child:
+                return os.waitstatus_to_exitcode(ended[1])
+    return None
 
 
 def _adopt_orphans() -> None:
@@ -54,14 +62,15 @@ def _end_with_parent() -> None:
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
-def _kill_all(child: subprocess.Popen[bytes]) -> None:
+def _kill_all(child: int) -> None:
     """Kill descendants until there are none: those of the killed become children of this process."""
-    with contextlib.suppress(ProcessLookupError):
-        os.killpg(child.pid, signal.SIGKILL)
+    with contextlib.suppress(OSError):
+        os.killpg(child, signal.SIGKILL)
     ends = time.monotonic() + KILL_SECONDS
     while time.monotonic() < ends:
         for process in _descendants():
-            with contextlib.suppress(ProcessLookupError):
+            # Gone meanwhile, or another user's: what runs as root on behalf of the command is not ours to kill.
+            with contextlib.suppress(OSError):
                 os.kill(process, signal.SIGKILL)
         try:
             while os.waitpid(-1, os.WNOHANG)[0]:

@@ -21,6 +21,7 @@ from tarry.mcp.servers import CONNECT_SECONDS, McpServer
 T = TypeVar("T")
 
 MAX_PAGES = 100
+END_SECONDS = 0.5
 
 
 class McpUnavailable(Exception):
@@ -38,10 +39,19 @@ class _Open:
     client: Client
     over: asyncio.Event
     holder: asyncio.Task[None]
+    calls: int = 0
+    is_retired: bool = False
 
     @property
-    def is_alive(self) -> bool:
-        return not self.over.is_set() and not self.holder.done()
+    def is_usable(self) -> bool:
+        """Whether a new call may use it."""
+        return not (self.is_retired or self.over.is_set() or self.holder.done())
+
+    def retire(self) -> None:
+        """Let no new call use it, and end it after those that do."""
+        self.is_retired = True
+        if not self.calls:
+            self.over.set()
 
 
 class Connection:
@@ -88,7 +98,7 @@ class Connection:
         except (McpLost, MCPError, TimeoutError) as error:
             raise McpUnavailable(f"it does not list its tools: {_reason(error)}") from error
         finally:
-            opened.over.set()
+            opened.retire()
 
     async def _called(self, tool: str, arguments: dict[str, Any], progress: ProgressFnT) -> CallToolResult:
         opened = await self._opened()
@@ -98,13 +108,14 @@ class Connection:
             if error.code != INVALID_REQUEST:
                 raise
         # A server that was started anew does not know the session, and has not looked at the call.
-        opened.over.set()
+        opened.retire()
         opened = await self._opened()
         return await self._while_open(opened, opened.client.call_tool(tool, arguments, None, progress))
 
     async def _while_open(self, opened: _Open, asking: Coroutine[Any, Any, T]) -> T:
         """What an answer is, unless the connection ends first."""
         task = asyncio.ensure_future(asking)
+        opened.calls += 1
         try:
             await asyncio.wait({task, opened.holder}, return_when=asyncio.FIRST_COMPLETED)
             if task.done():
@@ -114,9 +125,13 @@ class Connection:
                 raise
         finally:
             task.cancel()
-        opened.over.set()
-        await asyncio.wait({opened.holder})
-        why = opened.holder.exception()
+            opened.calls -= 1
+            if opened.is_retired:
+                opened.retire()
+        opened.retire()
+        # When it broke as a whole, it says so at once.
+        await asyncio.wait({opened.holder}, timeout=END_SECONDS)
+        why = opened.holder.exception() if opened.holder.done() else None
         if why is not None and _is_refused(why):
             raise McpUnavailable(_reason(why)) from why
         raise McpLost("the connection was lost") from why
@@ -125,7 +140,7 @@ class Connection:
         if self._opening is None:
             self._opening = asyncio.Lock()
         async with self._opening:
-            if self._open is None or not self._open.is_alive:
+            if self._open is None or not self._open.is_usable:
                 self._open = await self._connect()
             return self._open
 

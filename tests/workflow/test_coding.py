@@ -97,9 +97,16 @@ async def test_commands_start_in_the_folder_that_the_conversation_has_chosen(
         await conversation.configure(cwd="src")
         after = await ask(conversation)
 
+        await conversation.configure(cwd="none")
+        missing = await ask(conversation)
+        await conversation.configure(cwd="..")
+        outside = await ask(conversation)
+
     assert before.texts[0] == f"{tmp_path}\n"
     assert after.texts[2] == f"{tmp_path}/src\n"
     assert (tmp_path / "src" / "f").read_text() == "x"
+    assert f"NotADirectoryError: the working directory {tmp_path}/none cannot be used" in missing.texts[4]
+    assert "OutsideRoot: .. leads out of" in outside.texts[6]
 
 
 async def test_tool_without_an_environment_is_told_what_is_missing(server: EmbeddedServer, tmp_path: Path) -> None:
