@@ -6,6 +6,7 @@ One rule for tools, durable tasks and programs (spec §7.3, §7.7).
 from __future__ import annotations
 
 import asyncio
+import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
@@ -54,19 +55,19 @@ class Sender:
 
     def compose(
         self,
-        key: str,
+        key: str | None,
         notes: Sequence[str],
         inputs: Sequence[str],
         signals: Sequence[Send[Any]],
         tasks: Sequence[Start[Any]],
     ) -> CommitInput:
-        """The commit, its parts checked, without edits.
+        """The commit, its parts checked, without edits; without a key it is one that is never repeated.
 
         Raises:
             ValueError: a task's input does not fit.
             Unreadable: a value does not fit its token.
         """
-        scope = f"{self.prefix}#{key}"
+        scope = f"{self.prefix}#{key or uuid.uuid4().hex}"
         settings = self.settings.run_settings()
         return CommitInput(
             key=scope if len(scope) <= 300 else digest(scope),
@@ -75,6 +76,7 @@ class Sender:
                 SubmitInput(content=clean_text(text), request_id=f"commit-{digest(scope)}-{number}", settings=settings)
                 for number, text in enumerate(inputs)
             ),
+            is_remembered=key is not None,
             sends=(*(_sent(scope, send) for send in signals), *(self._started(start) for start in tasks)),
         )
 

@@ -207,7 +207,7 @@ class Conversation(Watched):
         """
         nonce = (await self._query(VIEW, ConversationView)).nonce if tasks else ""
         sender = Sender(self._settings, self.id, "client", f"{self.id}~{nonce}")
-        commit = sender.compose(key or uuid.uuid4().hex, notes, inputs, signals, tasks)
+        commit = sender.compose(key, notes, inputs, signals, tasks)
         return await commit_with(DocumentReader(self._client), self.id, commit, edits, inline)
 
     async def withdraw(self, request_id: str) -> Withdrawn:

@@ -68,5 +68,5 @@ class ConversationDocument(Generic[T]):
 
     async def _commit(self, edit: Edit[T], key: str | None) -> bool:
         scope = f"client#{key or uuid.uuid4().hex}"
-        commit = CommitInput(key=scope if len(scope) <= 300 else digest(scope))
+        commit = CommitInput(key=scope if len(scope) <= 300 else digest(scope), is_remembered=key is not None)
         return await commit_with(self._reader, self._conversation_id, commit, [edit], inline)

@@ -60,6 +60,7 @@ class CommitInput(Frozen):
     inputs: tuple[SubmitInput, ...] = ()
     sends: tuple[Sent, ...] = ()
     documents: tuple[DocumentEdit, ...] = ()
+    is_remembered: bool = Field(default=True, description="False: nobody will repeat its key, which was drawn for it")
 
 
 class Committed(Frozen):
@@ -117,7 +118,8 @@ class Commits(BaseModel):
 
     def take(self, commit: CommitInput, now: datetime, *, keeps_notes: bool) -> None:
         """Keep what a checked commit asks for; its inputs, and else its notes, are the inbox's."""
-        self.keys[digest(commit.key)] = content_of(commit)
+        if commit.is_remembered:
+            self.keys[digest(commit.key)] = content_of(commit)
         while len(self.keys) > MAX_KEYS:
             del self.keys[next(iter(self.keys))]
         if keeps_notes:
@@ -182,4 +184,6 @@ def content_of(commit: CommitInput) -> str:
 
 def _plain(commit: CommitInput) -> dict[str, Any]:
     """As JSON data; without documents as it was before there were any, since keys outlive deploys."""
-    return commit.model_dump(mode="json", exclude=None if commit.documents else {"documents"})
+    return commit.model_dump(
+        mode="json", exclude={"is_remembered"} if commit.documents else {"is_remembered", "documents"}
+    )

@@ -67,3 +67,13 @@ def test_a_commit_of_more_inputs_than_an_inbox_holds_is_refused_whole() -> None:
         state.commit(commit(*((f"r{number}", "x") for number in range(1_001))), NOW, "c")
 
     assert known(state) == []
+
+
+def test_a_commit_that_nobody_will_repeat_takes_no_place_among_the_keys_that_are_known() -> None:
+    state = ConversationState.born("n")
+
+    for number in range(3):
+        state.commit(CommitInput(key=f"k{number}", is_remembered=number == 1), NOW, "c")
+
+    assert [state.commits.known(f"k{number}") != "" for number in range(3)] == [False, True, False]
+    assert len(state.commits.keys) == 1

@@ -52,6 +52,7 @@ CORE = (
     "sent_back_before_its_answer_stands",
     "gave_way_to_a_person",
     "subagent_that_answers",
+    "documents_edited_by_a_tool_and_a_person",
 )
 SEEDED = (
     "parallel_round",

@@ -126,6 +126,18 @@ async def test_edits_that_meet_are_all_made_one_on_the_other(server: EmbeddedSer
         assert (await conversation.document(PLAN).find()).revision == 6
 
 
+async def test_an_edit_by_a_person_happens_once_under_its_key_and_each_time_without_one(
+    server: EmbeddedServer, tmp_path: Path
+) -> None:
+    async with stage(server, app_doing(nothing), tmp_path) as on:
+        conversation = await begun(on)
+        document = conversation.document(PLAN)
+        for key in (None, "mine", None, "mine"):
+            await document.edit(adding("a"), key=key)
+
+        assert (await document.get()).steps == ["a"] * 3
+
+
 async def test_an_edit_that_meets_another_each_time_is_given_up_as_a_conflict(
     server: EmbeddedServer, tmp_path: Path
 ) -> None:
