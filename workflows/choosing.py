@@ -11,7 +11,7 @@ from temporalio import workflow
 from temporalio.exceptions import FailureError
 
 from tarry.core.agent import Agent, AgentChange
-from tarry.core.choices import CHOICES
+from tarry.core.choices import CHOICES, CONFIGURE
 from tarry.core.conversation import ConversationState
 
 
@@ -21,8 +21,9 @@ class Choosing:
     def __init__(self, state: ConversationState) -> None:
         self._state = state
         self._is_telling = False
+        workflow.set_update_handler(CONFIGURE, self._configure)
 
-    async def configure(self, change: AgentChange) -> Agent:
+    async def _configure(self, change: AgentChange) -> Agent:
         """Take new choices; returns once the open run knows them, so that its next request goes by them."""
         self._state.configure(change)
         await workflow.wait_condition(lambda: not self._state.is_run_behind and not self._is_telling)

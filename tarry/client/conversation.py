@@ -25,7 +25,7 @@ from tarry.client.watched import Watched
 from tarry.client.withdrawing import Withdrawn, withdraw
 from tarry.connect import sending_inline
 from tarry.core.agent import Agent, AgentFields
-from tarry.core.choices import AGENT, CONFIGURE
+from tarry.core.choices import CONFIGURE
 from tarry.core.compacting import MAX_INSTRUCTIONS, CompactInput
 from tarry.core.ledger import Ledger
 from tarry.core.protocol import (
@@ -169,7 +169,7 @@ class Conversation(Watched):
             NoSuchConversation: nothing with that id.
             ServerUnavailable: no server answers, or no worker.
         """
-        return await self._query(AGENT, Agent)
+        return (await self.view()).agent
 
     @reaching_server()
     async def start(self, *, owner: str) -> None:

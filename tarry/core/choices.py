@@ -12,8 +12,6 @@ from tarry.core.messages import Frozen
 
 CONFIGURE = "tarry.configure"
 """Update, or plain signal: an `AgentChange`; the update returns the choices after it."""
-AGENT = "tarry.agent"
-"""Query of a conversation: its `Agent`."""
 CHOICES = "tarry.choices"
 """Plain signal to an open run: a `ChoicesTold`."""
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from tarry.embedded import EmbeddedServer
 from tests.replay import kept
 from tests.replay.scenarios import RUNS
+from tests.replay.scenarios_agents import AGENTS
 from tests.replay.scenarios_busy import BUSY
 from tests.replay.scenarios_compaction import COMPACTION
 from tests.replay.scenarios_documents import DOCUMENTS
@@ -22,7 +23,7 @@ from tests.replay.scenarios_parked import PARKED
 from tests.replay.scenarios_tasks import TASKS
 from tests.replay.studio import Studio
 
-SCENARIOS = RUNS | PARKED | TASKS | GATES | DOCUMENTS | COMPACTION | BUSY
+SCENARIOS = RUNS | PARKED | TASKS | GATES | DOCUMENTS | COMPACTION | BUSY | AGENTS
 
 
 async def record(scenarios: list[str]) -> None:

@@ -13,7 +13,7 @@ from temporalio.api.history.v1 import HistoryEvent
 from temporalio.client import WorkflowHistory
 from temporalio.workflow import NondeterminismError
 
-from tarry.core import commits, compacting, expectation, folding, gates, keeping, protocol, run_hooks, waiting
+from tarry.core import choices, commits, compacting, expectation, folding, gates, keeping, protocol, run_hooks, waiting
 from tests.replay import kept
 from tests.replay.changed import Guarded, GuardedCall, Unguarded, UnguardedCall
 from tests.replay.record import SCENARIOS
@@ -29,7 +29,7 @@ ACTIVITIES = {
 }
 UPDATES = {
     *(protocol.SUBMIT, protocol.WITHDRAW, protocol.ABORT, protocol.RETRY, protocol.MEMO, protocol.ANNOUNCE),
-    *(waiting.DELIVER, waiting.CREATE_CHILD, commits.COMMIT, expectation.EXPECT, compacting.COMPACT),
+    *(waiting.DELIVER, waiting.CREATE_CHILD, commits.COMMIT, expectation.EXPECT, compacting.COMPACT, choices.CONFIGURE),
 }
 EVENTS = {
     "ACTIVITY_TASK_TIMED_OUT",

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tarry import Agent, App, Edits, Extension
+from tarry.core.messages import SystemMessage
 from tarry.embedded import EmbeddedServer
 from tarry.models import ModelRequest
 from tarry.testing import ScriptedModel, Step, call, say
@@ -55,9 +56,15 @@ class Heard:
     def seen(self) -> list[tuple[str, str, str, list[str]]]:
         """Model, thinking, instructions and tools of each request."""
         return [
-            (name, request.thinking, request.instructions, [spec.name for spec in request.tools])
+            (name, request.thinking, _instructions(request), [spec.name for spec in request.tools])
             for name, request in self.requests
         ]
+
+
+def _instructions(request: ModelRequest) -> str:
+    """As they were told last: changes come as messages (spec §13)."""
+    told = [message.text for message in request.messages if isinstance(message, SystemMessage)]
+    return next((kind for kind in ("Be brief.", "Be kind.") if kind in [request.instructions, *told][-1]), "")
 
 
 async def test_each_request_goes_by_the_choices_of_its_conversation(server: EmbeddedServer, tmp_path: Path) -> None:
