@@ -15,13 +15,13 @@ from tarry.core import compaction
 from tarry.core.arguments import normalise_calls
 from tarry.core.compaction_view import ContextFull
 from tarry.core.messages import AssistantMessage
-from tarry.core.prompt import PromptPatch
 from tarry.core.protocol import MODEL_REQUEST, ModelAnswer, ModelFailure, ModelRequestInput, ModelTurn
 from tarry.core.resolve import resolve_calls
 from tarry.core.text import clean_text
 from tarry.core.transcript import Entry
 from tarry.entries import EntryReader
 from tarry.models import Model, ModelRequest, ModelResponse, NoModel, info_of, priced
+from tarry.outputs import problem_of
 
 
 class ModelActivities:
@@ -45,13 +45,18 @@ class ModelActivities:
 
         async def ask(on_text: Callable[[str], None]) -> ModelTurn | ContextFull:
             entries = await self._entries(input)
-            prepared = await self._prepare(registry, input, entries, reports)
-            beside = compaction.text_tokens(prepared.request.instructions)
-            if (full := compaction.must_wait(entries, input.sizes, info_of(model), beside)) is not None:
+            prepared = await self._prepare(model, registry, input, entries, reports)
+            size = compaction.text_tokens(prepared.request.instructions)
+            if (full := compaction.must_wait(entries, input.sizes, info_of(model), size)) is not None:
                 return full
             response = await _respond(model, prepared.request, RequestHooks(registry, input, reports), on_text)
-            is_large = compaction.is_due(entries, input.sizes, info_of(model), response.usage)
-            return _turn(registry, model, response, prepared.patches, reports).model_copy(update={"is_large": is_large})
+            beside = {
+                "prompt": prepared.patches,
+                "problems": reports.new,
+                "invalid": _invalid(input, response.message),
+                "is_large": compaction.is_due(entries, input.sizes, info_of(model), response.usage),
+            }
+            return _turn(registry, model, response).model_copy(update=beside)
 
         answer = await call_model(model, ask)
         if isinstance(answer, ModelFailure):
@@ -66,10 +71,10 @@ class ModelActivities:
         )
 
     async def _prepare(
-        self, registry: Registry, input: ModelRequestInput, entries: list[Entry], reports: Reports
+        self, model: Model, registry: Registry, input: ModelRequestInput, entries: list[Entry], reports: Reports
     ) -> Prepared:
         reports.know(entry.note for entry in entries if entry.index >= input.run_start.index)
-        return await prepare(registry, self._registry.resolved(input.agent), input, entries, reports)
+        return await prepare(model, registry, self._registry.resolved(input.agent), input, entries, reports)
 
 
 async def _respond(
@@ -87,9 +92,7 @@ async def _respond(
     return response
 
 
-def _turn(
-    registry: Registry, model: Model, response: ModelResponse, patches: tuple[PromptPatch, ...], reports: Reports
-) -> ModelTurn:
+def _turn(registry: Registry, model: Model, response: ModelResponse) -> ModelTurn:
     return ModelTurn(
         message=response.message,
         calls=resolve_calls(response.message, registry.tools, registry.gated, registry.heard),
@@ -97,9 +100,14 @@ def _turn(
         model=model.name,
         after_tools=registry.after_tools,
         on_yield=registry.on_yield,
-        prompt=patches,
-        problems=reports.new,
     )
+
+
+def _invalid(input: ModelRequestInput, message: AssistantMessage) -> str:
+    """What is wrong with an answer as the output that was asked for; nothing of one that calls tools on the way."""
+    if input.output is None or message.calls or message.is_empty:
+        return ""
+    return problem_of(input.output.json_schema, message.text)
 
 
 def _clean(message: AssistantMessage) -> AssistantMessage:

@@ -14,13 +14,14 @@ from functools import partial
 from activities.calling import called
 from activities.reports import Reports
 from tarry.app import Registry
+from tarry.core import output
 from tarry.core.agent import Agent
 from tarry.core.context import plan, request_context, shown
 from tarry.core.prompt import INSTRUCTIONS, Prompt, PromptPatch, SectionPatch
 from tarry.core.protocol import ModelRequestInput
 from tarry.core.text import clean_text
 from tarry.core.transcript import Entry, Position, place, system_draft
-from tarry.models import ModelRequest
+from tarry.models import Model, ModelRequest, info_of
 from tarry.sections import PromptTold, Section
 
 SECONDS = 4.0
@@ -37,7 +38,12 @@ class Prepared:
 
 
 async def prepare(
-    registry: Registry, agent: Agent, input: ModelRequestInput, entries: Sequence[Entry], reports: Reports
+    model: Model,
+    registry: Registry,
+    agent: Agent,
+    input: ModelRequestInput,
+    entries: Sequence[Entry],
+    reports: Reports,
 ) -> Prepared:
     """Ask the sections and plan what must be told; the instructions of the agent come last."""
     tools = registry.specs()
@@ -45,6 +51,10 @@ async def prepare(
     sections = await _sections(registry.sections, told, shown(entries), reports)
     if instructions := clean_text(agent.instructions or ""):
         sections.append(SectionPatch(key=INSTRUCTIONS, text=instructions, tag=False))
+    enforced = info_of(model).structured
+    if input.output is not None and not enforced:
+        # Last of all: it comes and goes with a run, and what stands before it need not be told again.
+        sections.append(SectionPatch(key=output.KEY, text=output.told(input.output), tag=False))
     patches = plan(entries, Prompt.of(sections, tools))
     context = request_context(_with(entries, patches))
     request = ModelRequest(
@@ -54,6 +64,7 @@ async def prepare(
         session_id=input.conversation_id,
         idle_timeout=input.idle_timeout,
         thinking=agent.thinking or "off",
+        output=input.output if enforced else None,
     )
     return Prepared(request, patches)
 

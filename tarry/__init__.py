@@ -16,6 +16,7 @@ from tarry.api import (
 )
 from tarry.app import App, Extension, Registry
 from tarry.client import (
+    Answered,
     Change,
     Conversation,
     ConversationBusy,
@@ -36,6 +37,7 @@ from tarry.client import (
     Submission,
     SubmissionRefused,
     TarryError,
+    UnreadableOutput,
     UsageReport,
     WakeCheck,
     WakePlan,
@@ -48,8 +50,22 @@ from tarry.core.settled import SUBMISSION_SETTLED, Settled
 from tarry.core.waiting import SignalResult
 from tarry.documents import Document, Edit, Found
 from tarry.environment import Environment, NoEnvironment, Place
-from tarry.hooks import Block, CallResult, Continue, HookApi, HookCall, Hooks, HookTask, Replace, RunEnded, Turn
+from tarry.hooks import (
+    Block,
+    CallResult,
+    Continue,
+    HookApi,
+    HookCall,
+    Hooks,
+    HookTask,
+    Replace,
+    RequestTold,
+    ResponseTold,
+    RunEnded,
+    Turn,
+)
 from tarry.models import NoModel
+from tarry.sections import PromptTold, Section
 from tarry.tasks import DurableTask, Go, Outcome
 from tarry.tools import RetryTool, Tool, ToolResult, tool
 from tarry.webhooks import MatchTaken, WebhookError
@@ -59,6 +75,7 @@ __all__ = [
     "SUBMISSION_SETTLED",
     "Agent",
     "AgentChange",
+    "Answered",
     "App",
     "Ask",
     "Block",
@@ -99,14 +116,18 @@ __all__ = [
     "NotHeld",
     "Outcome",
     "Place",
+    "PromptTold",
     "Question",
     "Received",
     "Registry",
     "Replace",
     "RequestConflict",
+    "RequestTold",
+    "ResponseTold",
     "RetryTool",
     "Run",
     "RunEnded",
+    "Section",
     "Send",
     "ServerUnavailable",
     "Settled",
@@ -129,6 +150,7 @@ __all__ = [
     "ToolResult",
     "Turn",
     "Unreadable",
+    "UnreadableOutput",
     "Usage",
     "UsageReport",
     "Wait",

@@ -112,7 +112,7 @@ class Generation:
             step = machine.advance(self._state, event, self._settings)
             self._append(step, event)
             command = step.command
-            if isinstance(event, _BOUNDARIES) and isinstance(command, machine.RequestModel):
+            if (isinstance(event, _BOUNDARIES) or step.user) and isinstance(command, machine.RequestModel):
                 if await self._place_mail():
                     return self._result(machine.Finish("unanswered", "reset"))
                 if step.user:
@@ -188,6 +188,7 @@ class Generation:
             heartbeat_timeout=self._input.settings.heartbeat_timeout,
             context_start=self._transcript.context_start or self._input.context_start,
             sizes=self._judged_sizes(),
+            output=self._settings.output,
         )
 
     def _judged_sizes(self) -> Thresholds | None:

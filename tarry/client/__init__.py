@@ -17,9 +17,10 @@ from tarry.client.errors import (
     ServerUnavailable,
     SubmissionRefused,
     TarryError,
+    UnreadableOutput,
 )
 from tarry.client.harness import Harness
-from tarry.client.submission import Submission
+from tarry.client.submission import Answered, Submission
 from tarry.client.usage import UsageReport
 from tarry.client.waking import WakeCheck, WakePlan
 from tarry.client.watch import Change
@@ -27,6 +28,7 @@ from tarry.client.work import WorkItem
 from tarry.core.live import LiveView, Question
 
 __all__ = [
+    "Answered",
     "Change",
     "Compaction",
     "Conversation",
@@ -48,6 +50,7 @@ __all__ = [
     "Submission",
     "SubmissionRefused",
     "TarryError",
+    "UnreadableOutput",
     "UsageReport",
     "WakeCheck",
     "WakePlan",

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from tarry.client.errors import InputTooLarge
 from tarry.core.agent import AgentChange, AgentFields
 from tarry.core.inbox import TooLarge, content_size
+from tarry.core.protocol import RunSettings, WhenBusy
 from tarry.core.text import clean_text
+from tarry.outputs import schema_of
 
 MAX_JSON = 1280 * 1024
 """Bytes of an input as JSON, where a quote takes two and a control character six; Temporal takes 2 MiB at once."""
@@ -26,6 +28,19 @@ def checked_change(change: AgentFields) -> AgentChange:
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         raise ValueError(f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from None
+
+
+def with_output(settings: RunSettings, output: type[BaseModel] | None, when_busy: WhenBusy) -> RunSettings:
+    """The settings of an input whose answer must be that.
+
+    Raises:
+        ValueError: it has no schema that can be sent, or the input would join a run whose answer has another form.
+    """
+    if output is None:
+        return settings
+    if when_busy == "steer":
+        raise ValueError("an input with an output needs a run of its own: submit it as a follow_up")
+    return settings.model_copy(update={"output": schema_of(output)})
 
 
 def checked_content(content: str) -> str:

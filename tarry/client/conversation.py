@@ -13,14 +13,14 @@ from temporalio.client import (
 from temporalio.service import RPCError, RPCStatusCode
 
 from tarry.api.conversing import Send, Start
-from tarry.client.checks import checked_change, checked_content
+from tarry.client.checks import checked_change, checked_content, with_output
 from tarry.client.commits import Sender, commit_with
 from tarry.client.compactions import Compaction, ask_for_compaction
 from tarry.client.conversation_documents import ConversationDocument
 from tarry.client.documents import DocumentReader, StoredDocument, inline
 from tarry.client.errors import InputTooLarge, NoSuchConversation, reaching_server
 from tarry.client.sending import Road
-from tarry.client.submission import Submission
+from tarry.client.submission import Data, Submission
 from tarry.client.watched import Watched
 from tarry.client.withdrawing import Withdrawn, withdraw
 from tarry.connect import sending_inline
@@ -75,11 +75,13 @@ class Conversation(Watched):
         request_id: str | None = None,
         when_busy: WhenBusy = "follow_up",
         notify: Notify | None = None,
-    ) -> Submission:
+        output: type[Data] | None = None,
+    ) -> Submission[Data]:
         """Admit an input durably and start the conversation if it is new; also when no worker is up.
 
         A known `request_id` gives the first submission back and runs nothing (spec §7.1). `notify` names a key of a
-        task that is delivered `SUBMISSION_SETTLED` when the submission ends, in the same commit (spec §7.2).
+        task that is delivered `SUBMISSION_SETTLED` when the submission ends, in the same commit (spec §7.2). `output`
+        is what the answer must be: `wait` gives it as that (spec §7.10).
 
         Raises:
             RequestConflict: the request id was used for other content.
@@ -87,16 +89,17 @@ class Conversation(Watched):
             InboxFull: too much is queued.
             InputTooLarge: it has over 512 KiB, or over 1.25 MiB as JSON.
             ServerUnavailable: no server answers. The input may be admitted: send it again under the same request id.
-            ValueError: the request id has over 200 characters.
+            ValueError: the request id has over 200 characters, or the output no schema of at most 16 KiB.
         """
         return await self._admit(
             SubmitInput(
                 content=checked_content(content),
                 request_id=request_id or uuid.uuid4().hex,
                 when_busy=when_busy,
-                settings=self._settings.run_settings(),
+                settings=with_output(self._settings.run_settings(), output, when_busy),
                 notify=notify,
-            )
+            ),
+            output,
         )
 
     @reaching_server()
@@ -139,9 +142,9 @@ class Conversation(Watched):
         """
         return await self.write(handoff or "", kind="reset", request_id=request_id)
 
-    async def _admit(self, input: SubmitInput) -> Submission:
+    async def _admit(self, input: SubmitInput, output: type[Data] | None = None) -> Submission[Data]:
         view = await self._road.send(SUBMIT, input, SubmissionView)
-        return Submission(self._client, self._reader, self.id, input.request_id, view, input.digest)
+        return Submission(self._client, self._reader, self.id, input.request_id, view, input.digest, output)
 
     @reaching_server()
     async def configure(self, **change: Unpack[AgentFields]) -> Agent | None:
@@ -222,9 +225,9 @@ class Conversation(Watched):
         """
         return await withdraw(self._client, self.id, request_id)
 
-    def submission(self, request_id: str) -> Submission:
-        """A handle on an earlier submission."""
-        return Submission(self._client, self._reader, self.id, request_id)
+    def submission(self, request_id: str, output: type[Data] | None = None) -> Submission[Data]:
+        """A handle on an earlier submission, whose answer is read as `output`."""
+        return Submission(self._client, self._reader, self.id, request_id, output=output)
 
     async def _query(self, name: str, as_type: type[M]) -> M:
         try:
@@ -237,7 +240,7 @@ class Conversation(Watched):
 
     @reaching_server()
     async def usage(self) -> Ledger:
-        """What it has spent so far, by model and tool, its open run included (spec §7.8). Needs a worker.
+        """What it has spent so far, by model and tool, its open run included (spec §7.10). Needs a worker.
 
         Conversations that its tasks own have ledgers of their own.
 

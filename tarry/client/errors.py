@@ -8,6 +8,7 @@ TarryError
 ├── InboxFull            wait until some inputs are answered
 ├── InputTooLarge        no inbox takes it: put it into a file and name that
 ├── SubmissionRefused    an input that was only accepted by the server was refused later
+├── UnreadableOutput     an answer fits its schema, but not the model that reads it
 ├── NotHeld              nothing to retry there
 ├── NoSuchTask           nothing with that id that a signal could be delivered to
 └── ServerUnavailable    nobody answered: no server, or no worker where one is needed
@@ -62,6 +63,10 @@ class InputTooLarge(TarryError):
 
 class SubmissionRefused(TarryError):
     """The server had accepted the input; the conversation refused it when a worker came."""
+
+
+class UnreadableOutput(TarryError):
+    """The answer fits the schema of the output, and the model's own validators refuse it. `answer_text` has it."""
 
 
 class NotHeld(TarryError):

@@ -5,14 +5,16 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from datetime import timedelta
-from typing import TypeVar
+from typing import Any, Generic
 
+from pydantic import BaseModel, ValidationError
 from temporalio.api.enums.v1 import EventType
 from temporalio.client import Client, WorkflowExecutionStatus, WorkflowHistoryEventFilterType
 from temporalio.service import RPCError, RPCStatusCode
 from tenacity import AsyncRetrying, retry_if_exception, retry_if_result, wait_exponential, wait_fixed
+from typing_extensions import TypeVar
 
-from tarry.client.errors import NoSuchConversation, RequestConflict, SubmissionRefused
+from tarry.client.errors import NoSuchConversation, RequestConflict, SubmissionRefused, UnreadableOutput
 from tarry.client.withdrawing import Withdrawn, withdraw
 from tarry.core import inbox
 from tarry.core.messages import AssistantMessage
@@ -43,6 +45,8 @@ _FINAL = frozenset(
 """Answers that asking again does not change. Any other may mean that no worker, or no server, is up."""
 
 T = TypeVar("T")
+Data = TypeVar("Data", bound=BaseModel, default=Any)
+"""What an answer is read as."""
 
 
 def _may_pass(error: BaseException) -> bool:
@@ -59,10 +63,16 @@ def _patiently() -> AsyncRetrying:
     )
 
 
-class Submission:
+class Answered(SubmissionView, Generic[Data]):
+    """A submission that has settled; `output` is its answer as the model that was asked for, if one was."""
+
+    output: Data | None = None
+
+
+class Submission(Generic[Data]):
     """A handle on one submission. `view` is what is known of it so far, None as long as only the server is.
 
-    `content` is the digest of what was submitted by this handle, if anything was.
+    `content` is the digest of what was submitted by this handle, if anything was; its answer is read as `output`.
     """
 
     def __init__(
@@ -73,11 +83,13 @@ class Submission:
         request_id: str,
         view: SubmissionView | None = None,
         content: str = "",
+        output: type[Data] | None = None,
     ) -> None:
         self.conversation_id = conversation_id
         self.request_id = request_id
         self.view = view
         self._content = content
+        self._output = output
         self._client = client
         self._reader = reader
 
@@ -103,14 +115,15 @@ class Submission:
             raise RequestConflict(f"request id {self.request_id!r} was used for other content")
         return found
 
-    async def wait(self) -> SubmissionView:
-        """Wait until it is `done`, with its answer's text, or `unanswered`, with a reason.
+    async def wait(self) -> Answered[Data]:
+        """Wait until it is `done`, with its answer's text and output, or `unanswered`, with a reason.
 
         Waits for ever; cancel it or use `asyncio.timeout` to stop waiting, which changes nothing else.
 
         Raises:
             NoSuchConversation: nothing with that id, or it was terminated before it could settle this.
             SubmissionRefused, RequestConflict: as `status`.
+            UnreadableOutput: the answer fits the schema, but the model's own code refuses it.
         """
         pause, is_closed = _FIRST_PAUSE, False
         # Not asked again what `submit` has just said: two queries that meet a workflow task cost a second.
@@ -118,7 +131,7 @@ class Submission:
         while True:
             if self.view.status in ("done", "unanswered"):
                 settled: SubmissionView = await _patiently()(self._with_answer, self.view)
-                return settled
+                return self._read(settled)
             await self._run_ended(self.view.generation_id or await self._open_generation())
             self.view = await self.status()
             if self.view.status in ("queued", "placed"):
@@ -130,6 +143,16 @@ class Submission:
                 is_closed = await _patiently()(self._is_closed)
                 await asyncio.sleep(pause)
                 pause = min(pause * 1.5, _LONGEST_PAUSE)
+
+    def _read(self, settled: SubmissionView) -> Answered[Data]:
+        if self._output is None or settled.answer_text is None:
+            return Answered(**dict(settled))
+        try:
+            return Answered(**dict(settled), output=self._output.model_validate_json(settled.answer_text))
+        except ValidationError as error:
+            first = error.errors(include_url=False)[0]
+            place = ".".join(map(str, first["loc"])) or "the whole"
+            raise UnreadableOutput(f"the answer is no {self._output.__name__}: {place}: {first['msg']}") from error
 
     async def _ask(self, query: str, as_type: type[T], *arguments: str) -> T:
         """The conversation's answer, waited for while no worker is up."""

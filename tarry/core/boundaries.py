@@ -29,7 +29,14 @@ def selected(queue: Sequence[Queued], boundary: BoundaryKind) -> list[Queued]:
     steers = _by_mode([item for item in queue if item.is_input and item.steer], "steering_mode")
     others = [item for item in queue if item.is_input and not item.steer] if boundary == "final" else []
     chosen = {item.request_id for item in (*steers, *_by_mode(others, "follow_up_mode"))}
-    return writes + [item for item in queue if item.request_id in chosen]
+    return writes + _of_one_run([item for item in queue if item.request_id in chosen])
+
+
+def _of_one_run(inputs: list[Queued]) -> list[Queued]:
+    """An input whose answer has a form of its own is answered alone."""
+    if inputs and inputs[0].settings.output is not None:
+        return inputs[:1]
+    return [item for item in inputs if item.settings.output is None]
 
 
 def is_reset(item: Queued | Taken) -> bool:

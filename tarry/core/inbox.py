@@ -80,7 +80,7 @@ class Queued(Frozen):
 
     def size(self) -> int:
         """Bytes it counts for in the inbox."""
-        return len(self.content.encode())
+        return len(self.content.encode()) + _output_size(self.settings)
 
 
 class Inbox(BaseModel):
@@ -115,7 +115,7 @@ class Inbox(BaseModel):
         if submit.write is None and submit.when_busy == "reject" and (busy or self.queue):
             raise Busy("the conversation is busy")
         self.check_room(1)
-        own = content_size(submit.content)
+        own = content_size(submit.content) + _output_size(submit.settings)
         size = sum(item.size() for item in self.queue) + own
         if size > MAX_BYTES:
             raise Full(f"the inbox would hold {size} bytes, {MAX_BYTES} are allowed; wait until some are answered")
@@ -140,7 +140,8 @@ class Inbox(BaseModel):
                 content=submit.content,
                 at=now,
                 settings=submit.settings,
-                steer=submit.write is None and submit.when_busy == "steer",
+                # An answer with a form of its own needs a run of its own.
+                steer=submit.write is None and submit.when_busy == "steer" and submit.settings.output is None,
                 write=submit.write,
             )
         )
@@ -251,6 +252,10 @@ def content_size(content: str) -> int:
     if size > MAX_CONTENT:
         raise TooLarge(f"the input has {size} bytes, {MAX_CONTENT} are allowed; put it into a file and name that")
     return size
+
+
+def _output_size(settings: RunSettings) -> int:
+    return 0 if settings.output is None else settings.output.size()
 
 
 def pack(record: Record) -> str:

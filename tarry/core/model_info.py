@@ -54,6 +54,10 @@ class ModelInfo(Frozen):
     context_window: int | None = Field(default=None, gt=0, description="tokens of a request and its response together")
     max_output: int | None = Field(default=None, gt=0, description="tokens of a response")
     prices: Prices | None = None
+    structured: bool | None = Field(
+        default=None,
+        description="whether its provider enforces the form of an answer; None: as its adapter knows",
+    )
     compaction: OwnThresholds | None = None
     thinking: tuple[ThinkingLevel, ...] | None = Field(
         default=None, description="the levels that it takes, `off` aside; (): none at all"

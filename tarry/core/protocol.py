@@ -17,6 +17,7 @@ from tarry.core.compaction_view import CompactionView, ContextFull
 from tarry.core.glances import InboxItem, Retry
 from tarry.core.ledger import Ledger
 from tarry.core.messages import AssistantMessage, Frozen, Usage
+from tarry.core.output import OutputSchema
 from tarry.core.prompt import Beside
 from tarry.core.run_settings import QueueMode as QueueMode
 from tarry.core.run_settings import RunSettings as RunSettings
@@ -113,6 +114,7 @@ UnansweredReason = Literal[
     "empty_answer",
     "cut_off",
     "max_turns",
+    "invalid_output",
     "refused",
     "lost",
     "reset",
@@ -242,6 +244,7 @@ class ModelRequestInput(ForAgent):
     heartbeat_timeout: float
     context_start: Position | None = Field(default=None, description="entries before it are no context; None: all are")
     sizes: Thresholds | None = Field(default=None, description="beyond which it is not sent; None: it is")
+    output: OutputSchema | None = Field(default=None, description="what the answer must be; None: text")
 
 
 class CallError(Frozen):
@@ -277,6 +280,7 @@ class ModelTurn(Beside):
     calls: tuple[ResolvedCall, ...] = ()
     usage: Usage = Usage()
     model: str = ""
+    invalid: str = Field(default="", description="what is wrong with it as the output that was asked for")
     after_tools: Literal["", "quick", "io"] = ""
     on_yield: Literal["", "quick", "io"] = ""
     is_large: bool = Field(default=False, description="the context has grown so large that compaction is due")

@@ -11,25 +11,20 @@ from typing import assert_never
 
 from pydantic import BaseModel, Field
 
+from tarry.core.budgets import CUT_LIMIT, EMPTY_LIMIT, INVALID_LIMIT, backoff
 from tarry.core.choices import MAX_LOG, ChoicesTold
 from tarry.core.compacting import NoSummary, Summary
 from tarry.core.compaction_view import ContextFull
 from tarry.core.ledger import Ledger
 from tarry.core.messages import CUTTING_STOPS, AssistantMessage, Frozen, Usage
+from tarry.core.output import correction
 from tarry.core.protocol import ModelFailure, ModelTurn, ResolvedCall, RunSettings, RunStatus, UnansweredReason
 from tarry.core.resolve import HookKind
 from tarry.core.transcript import Position, Transcript
 
 # These decide what a workflow does when it is replayed: change them only behind `workflow.patched`.
-EMPTY_LIMIT = 2
-"""How often an empty answer is asked again."""
-CUT_LIMIT = 3
-"""How many responses in a row may be cut off in the middle of their calls."""
 FRUITLESS_LIMIT = 3
 """Compactions in a row that made nothing smaller, after which a run sends its requests without another one."""
-BACKOFF_BASE = 2.0
-BACKOFF_CAP = 60.0
-RETRY_AFTER_CAP = 3600.0
 
 
 class RunState(BaseModel):
@@ -40,6 +35,7 @@ class RunState(BaseModel):
     lost: int = 0
     empty: int = 0
     cut: int = 0
+    invalid: int = 0
     usage: Usage = Usage()
     spent: Ledger = Ledger()
     after_tools: HookKind = ""
@@ -255,7 +251,7 @@ def advance(state: RunState, event: Event, settings: RunSettings) -> Step:
     """Take in `event`, update `state`, and say what comes next."""
     match event:
         case Responded():
-            return _responded(state, event.turn)
+            return _responded(state, event.turn, settings)
         case Failed():
             return _failed(state, event.failure, settings)
         case Full():
@@ -299,7 +295,7 @@ def _after_round(state: RunState, settings: RunSettings, *, terminates: bool = F
     return _next_turn(state, settings)
 
 
-def _responded(state: RunState, turn: ModelTurn) -> Step:
+def _responded(state: RunState, turn: ModelTurn, settings: RunSettings) -> Step:
     state.failures = state.lost = 0
     state.compacted = False
     state.is_large = turn.is_large
@@ -315,10 +311,22 @@ def _responded(state: RunState, turn: ModelTurn) -> Step:
     state.empty = 0
     if not turn.calls:
         state.cut = 0
+        if turn.invalid:
+            return _invalid(state, turn, settings)
+        state.invalid = 0
         return Step(Yield() if turn.on_yield else Finish("done"), message=turn.message)
     state.after_tools = turn.after_tools
     state.cut = state.cut + 1 if turn.message.stop in CUTTING_STOPS else 0
     return Step(RunCalls(turn.calls), message=turn.message)
+
+
+def _invalid(state: RunState, turn: ModelTurn, settings: RunSettings) -> Step:
+    state.invalid += 1
+    if state.invalid > INVALID_LIMIT:
+        return Step(Finish("unanswered", "invalid_output", turn.invalid), message=turn.message)
+    step = replace(_next_turn(state, settings), message=turn.message)
+    # What nobody will read any more is no input.
+    return step if isinstance(step.command, Finish) else replace(step, user=correction(turn.invalid))
 
 
 def _empty(state: RunState) -> Step:
@@ -365,13 +373,6 @@ def _compacted(state: RunState, answer: Summary | NoSummary, error: str) -> Step
         return Step(Finish("unanswered", "model_error", detail))
     end = "" if state.fruitless < FRUITLESS_LIMIT else "; it is not tried again before a request is refused"
     return Step(RequestModel(), note=f"The context was not compacted ({answer.why}: {answer.detail}){end}.")
-
-
-def backoff(failures: int, retry_after: float | None) -> float:
-    """The provider's wish, bounded; else 2 s, 4 s, 8 s and so on, at most a minute."""
-    if retry_after is not None:
-        return min(max(retry_after, 1.0), RETRY_AFTER_CAP)
-    return float(min(BACKOFF_BASE * 2**failures, BACKOFF_CAP))
 
 
 def _lost(state: RunState, partial: str, settings: RunSettings) -> Step:

@@ -11,6 +11,7 @@ from pydantic import Field, model_validator
 
 from tarry.core.agent import Agent, with_agent
 from tarry.core.messages import Frozen
+from tarry.core.output import OutputSchema
 from tarry.core.thresholds import Thresholds
 
 QueueMode = Literal["one-at-a-time", "all"]
@@ -46,6 +47,7 @@ class RunSettings(Frozen):
     follow_up_mode: QueueMode = Field(
         default="one-at-a-time", description="how many follow-ups one run answers; that of the oldest one counts"
     )
+    output: OutputSchema | None = Field(default=None, description="what the answer must be; None: text")
     compaction: bool = Field(default=True, description="whether a context that grows too large is compacted by itself")
     reserve_tokens: int = Field(
         default=16_384, ge=0, le=10_000_000, description="of a model's window that a request leaves free"
@@ -79,5 +81,5 @@ class RunSettings(Frozen):
         return self.model_copy(update={"agent": agent})
 
     def for_calls(self) -> RunSettings:
-        """The same for what a run starts: without instructions, which only its own requests need."""
-        return self.for_agent(self.chosen.without_instructions())
+        """The same for what a run starts: without instructions and output, which only its own requests need."""
+        return self.model_copy(update={"agent": self.chosen.without_instructions(), "output": None})

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from pydantic import BaseModel
 
+from tarry.core.budgets import backoff
 from tarry.core.protocol import ModelFailure, RunSettings
-from tarry.core.run import Event, Failed, WorkerLost, WorkerStopped, backoff
+from tarry.core.run import Event, Failed, WorkerLost, WorkerStopped
 
 
 class GiveUp(Exception):

@@ -14,6 +14,7 @@ from pydantic import Field
 from tarry.core.agent import ThinkingLevel
 from tarry.core.messages import AssistantMessage, Frozen, Message, ToolSpec, Usage
 from tarry.core.model_info import ModelInfo, OwnThresholds, Prices
+from tarry.core.output import OutputSchema
 
 __all__ = [
     "Model",
@@ -42,6 +43,9 @@ class ModelRequest(Frozen):
     session_id: str = Field(description="stable for a conversation; a provider may use it as a cache key")
     idle_timeout: float = Field(
         default=60.0, description="seconds without a byte after which the stream counts as stalled"
+    )
+    output: OutputSchema | None = Field(
+        default=None, description="what an answer must be; only for a model whose `info` says that it is enforced"
     )
     thinking: ThinkingLevel = Field(
         default="off", description="as it was chosen; an adapter sends what the model takes"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import os
 from asyncio import AbstractEventLoop
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing
@@ -16,6 +17,7 @@ from datetime import UTC, datetime
 from functools import cache
 from ssl import SSLContext
 from typing import Any, Literal
+from urllib.parse import urlsplit
 
 import httpx2
 from openai import AsyncOpenAI, AsyncStream, DefaultAsyncHttpx2Client, OpenAIError
@@ -71,8 +73,10 @@ class OpenAIModel:
         api_key: `OPENAI_API_KEY` when None. A server that needs no key takes any.
         extra_body: fields for every request (`temperature`, `reasoning_effort`, …). They win over the
             adapter's own; None takes a field out (`stream_options` for a server that refuses it).
-        info: what the model takes and costs. A thinking level is clipped to the levels it names, or, when it names
-            none, to low, medium and high; with `off` the field is left out, and the model thinks as it does by default.
+        info: what the model takes and costs. Only OpenAI itself is known to enforce the form of an answer: say
+            `structured=True` of another server that does, else the model is told the form in words. A thinking level
+            is clipped to the levels it names, or, when it names none, to low, medium and high; with `off` the field is
+            left out, and the model thinks as it does by default.
 
     Raises:
         TypeError: `extra_body` is not JSON data.
@@ -89,6 +93,8 @@ class OpenAIModel:
         info: ModelInfo | None = None,
     ) -> None:
         self.info = info or ModelInfo()
+        if self.info.structured is None:
+            self.info = self.info.model_copy(update={"structured": _is_openai(base_url)})
         self._model = model
         self._endpoint = _ENDPOINTS[api]
         self._base_url = base_url
@@ -204,6 +210,12 @@ class OpenAIModel:
         if not _is_usable(client.base_url):
             raise ModelError(_NO_URL, "permanent")
         return client
+
+
+def _is_openai(base_url: str | None) -> bool:
+    """Whether it is OpenAI itself, and nothing that only resembles it."""
+    url = base_url or os.environ.get("OPENAI_BASE_URL") or "https://api.openai.com"
+    return (urlsplit(url).hostname or "").endswith("api.openai.com")
 
 
 @cache

@@ -10,6 +10,7 @@ from typing import Any
 from tarry.core.messages import AssistantMessage, Message, StopReason, ToolMessage, ToolSpec, Usage
 from tarry.models import ModelError, ModelRequest
 from tarry.models.openai_answer import Answer, Wire, read
+from tarry.models.openai_output import output_format
 
 CHAT_PATH = "/chat/completions"
 
@@ -36,6 +37,8 @@ def chat_body(request: ModelRequest) -> dict[str, Any]:
     }
     if request.tools:
         body["tools"] = [_tool(spec) for spec in request.tools]
+    if request.output is not None:
+        body["response_format"] = {"type": "json_schema", "json_schema": output_format(request.output)}
     if request.max_output is not None:
         body["max_completion_tokens"] = request.max_output
     return body

@@ -12,6 +12,7 @@ from tarry.core.messages import AssistantMessage, Message, StopReason, ToolMessa
 from tarry.models import ModelError, ModelRequest
 from tarry.models.openai_answer import Answer, OnText, Wire, read
 from tarry.models.openai_errors import Complaint
+from tarry.models.openai_output import output_format
 
 RESPONSES_PATH = "/responses"
 
@@ -25,6 +26,8 @@ def responses_body(request: ModelRequest) -> dict[str, Any]:
     }
     if request.instructions:
         body["instructions"] = request.instructions
+    if request.output is not None:
+        body["text"] = {"format": {"type": "json_schema", **output_format(request.output)}}
     if request.tools:
         body["tools"] = [_tool(spec) for spec in request.tools]
     if request.max_output is not None:

@@ -16,6 +16,7 @@ from tarry.core.messages import (
     Usage,
     UserMessage,
 )
+from tarry.core.output import OutputSchema
 from tarry.models import ModelInfo, ModelRequest
 from tarry.models.openai import OpenAIModel
 from tests.support.asking import API_KEY, QUESTION, ask
@@ -110,6 +111,36 @@ async def test_request_without_instructions_or_tools_leaves_them_out() -> None:
         "stream_options": {"include_usage": True},
         "messages": [{"role": "user", "content": "What is open?"}],
     }
+
+
+@pytest.mark.parametrize("is_closed", [True, False])
+async def test_form_of_the_answer_is_asked_for_and_strictly_only_where_it_is_taken(is_closed: bool) -> None:
+    fields = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
+    schema = fields | ({"additionalProperties": False} if is_closed else {})
+    output = OutputSchema(name="Number", json_schema=schema)
+
+    body = await body_of(QUESTION.model_copy(update={"output": output}))
+
+    form = {"name": "Number", "schema": schema, "strict": is_closed}
+    assert body["response_format"] == {"type": "json_schema", "json_schema": form}
+
+
+@pytest.mark.parametrize(
+    ("base_url", "info", "structured"),
+    [
+        (None, None, True),
+        ("https://eu.api.openai.com/v1", None, True),
+        ("http://localhost:8080/v1", None, False),
+        ("http://localhost:8080/v1", ModelInfo(structured=True), True),
+        (None, ModelInfo(structured=False), False),
+    ],
+)
+def test_only_openai_itself_is_known_to_enforce_a_form(
+    base_url: str | None, info: ModelInfo | None, structured: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
+
+    assert OpenAIModel("m", base_url=base_url, info=info).info.structured is structured
 
 
 async def test_extra_fields_win_and_none_takes_a_field_out() -> None:

@@ -16,6 +16,7 @@ from tarry.core.messages import (
     Usage,
     UserMessage,
 )
+from tarry.core.output import OutputSchema
 from tarry.models import ModelErrorKind, ModelRequest
 from tests.support.asking import QUESTION, ask, ask_in_vain
 from tests.support.scripted_provider import Reply, ScriptedProvider, sse
@@ -100,6 +101,15 @@ async def test_request_without_instructions_or_tools_leaves_them_out() -> None:
         await ask(provider, api="responses")
 
     assert sorted(provider.requests[0].body) == ["input", "model", "store", "stream"]
+
+
+async def test_form_of_the_answer_is_asked_for() -> None:
+    output = OutputSchema(name="Number", json_schema={"type": "object"})
+    async with ScriptedProvider(Reply((sse(text("fine"), end()),))) as provider:
+        await ask(provider, QUESTION.model_copy(update={"output": output}), api="responses")
+
+    form = {"type": "json_schema", "name": "Number", "schema": {"type": "object"}, "strict": False}
+    assert provider.requests[0].body["text"] == {"format": form}
 
 
 async def test_text_reasoning_and_usage_are_read_and_unknown_events_passed_over() -> None:

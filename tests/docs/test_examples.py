@@ -111,6 +111,7 @@ third: Ready!!!!
     "12_after_tools_terminate.py": """\
 done: Heard 'go on', sailing leg 2.
   user: Set sail.
+  system: prompt: tools +sail
   assistant: Heard 'Set sail.', sailing leg 1.
   tool_result: leg 1 sailed
   user: go on
@@ -169,6 +170,17 @@ Replaced 1 piece of prices.py.
 +    return round(sum(prices), 2)
 1 passed
 It is mended.
+""",
+    "19_structured_output.py": """\
+read: supplier='Nordic Paper' positions=[Position(article='A4', pieces=3)] total_cents=1200
+not read: invalid_output: It is no JSON: Expecting value: line 1 column 1 (char 0).
+sent back with:
+  Your answer does not have the form that was asked for. At $.positions[0].pieces: 0 is less than or equal to the \
+minimum of 0.
+  At $.total_cents: '12 euros' is not of type 'integer'.
+  Answer again, with the corrected JSON value alone.
+  Your answer does not have the form that was asked for. It is no JSON: Expecting value: line 1 column 1 (char 0).
+  Answer again, with the corrected JSON value alone.
 """,
     "20_mcp_tools.py": """\
 <harness>

@@ -11,6 +11,7 @@ from tarry.core.boundaries import BoundaryKind, place_taken, selected
 from tarry.core.conversation import ConversationState
 from tarry.core.inbox import Inbox
 from tarry.core.mail import Taken
+from tarry.core.output import OutputSchema
 from tarry.core.protocol import QueueMode, RunSettings, SubmitInput, WhenBusy
 from tarry.core.transcript import Position, Transcript, note_draft
 from tarry.core.writes import Write, WriteKind
@@ -68,6 +69,25 @@ def test_of_each_kind_the_mode_that_its_oldest_came_with_counts() -> None:
         inbox.admit(item(name, settings), NOW)
 
     assert [item.request_id for item in selected(inbox.queue, "final")] == ["s1", "f1", "s2"]
+
+
+@pytest.mark.parametrize(
+    ("queued", "placed"), [("f1 o1 f2", "f1 f2"), ("o1 f1 f2", "o1"), ("s1 o1", "s1"), ("o1 s1 n1", "n1 o1")]
+)
+def test_an_input_whose_answer_has_a_form_of_its_own_is_answered_alone(queued: str, placed: str) -> None:
+    formed = ALL.model_copy(update={"output": OutputSchema(name="any", json_schema={})})
+    inbox = Inbox()
+    for name in queued.split():
+        inbox.admit(item(name, formed if name[0] == "o" else ALL), NOW)
+
+    assert " ".join(item.request_id for item in selected(inbox.queue, "final")) == placed
+
+
+def test_a_steer_whose_answer_has_a_form_of_its_own_joins_no_run() -> None:
+    inbox = Inbox()
+    inbox.admit(item("s1", ALL.model_copy(update={"output": OutputSchema(name="any", json_schema={})})), NOW)
+
+    assert (inbox.queue[0].steer, selected(inbox.queue, "after_tools")) == (False, [])
 
 
 def noted(number: int) -> Transcript:

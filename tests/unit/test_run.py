@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 
 from tarry.core.messages import AssistantMessage, ToolCallRequest, Usage
+from tarry.core.output import correction
 from tarry.core.protocol import ModelFailure, ModelTurn, ResolvedCall, RunSettings
+from tarry.core.resolve import HookKind
 from tarry.core.run import (
     Aborted,
     Failed,
@@ -21,6 +23,7 @@ from tarry.core.run import (
     Step,
     WorkerLost,
     WorkerStopped,
+    Yield,
     advance,
 )
 
@@ -49,6 +52,30 @@ def test_calls_are_run_and_the_end_of_their_round_begins_the_next_turn() -> None
     assert advance(state, turn(ASKED, CALL), SETTINGS) == Step(RunCalls((CALL,)), message=ASKED)
     assert advance(state, RoundEnded(), SETTINGS) == Step(RequestModel())
     assert state.turn == 2
+
+
+def test_answer_of_another_form_is_sent_back_once_and_twice_in_a_row_ends_the_run() -> None:
+    wrong, right = AssistantMessage(text="no data"), AssistantMessage(text="{}")
+    state = RunState()
+
+    def told(message: AssistantMessage, invalid: str = "", on_yield: HookKind = "") -> Step:
+        return advance(state, Responded(ModelTurn(message=message, invalid=invalid, on_yield=on_yield)), SETTINGS)
+
+    back = Step(RequestModel(), message=wrong, user=correction("It is no JSON."))
+    assert told(wrong, "It is no JSON.") == back
+    assert told(right, on_yield="quick") == Step(Yield(), message=right)
+    assert told(wrong, "It is no JSON.") == back
+    assert (state.turn, state.invalid) == (3, 1)
+    assert told(wrong, "Again.") == Step(Finish("unanswered", "invalid_output", "Again."), message=wrong)
+
+
+def test_answer_of_another_form_is_not_sent_back_beyond_the_bound_of_turns() -> None:
+    step = advance(RunState(turn=4), Responded(ModelTurn(message=AssistantMessage(text="no"), invalid="No.")), SETTINGS)
+
+    assert (step.command, step.user) == (
+        Finish("unanswered", "max_turns", "the run reached its bound of 4 turns"),
+        "",
+    )
 
 
 def test_a_run_ends_at_its_bound_of_turns() -> None:

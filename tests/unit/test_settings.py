@@ -123,7 +123,7 @@ def test_settings_cannot_be_changed_after_they_are_read() -> None:
 
 
 def test_run_settings_are_the_pinned_subset_and_share_its_defaults() -> None:
-    of_a_conversation = {"agent"}
+    of_a_conversation = {"agent", "output"}
     assert RunSettings.model_fields.keys() - of_a_conversation <= Settings.model_fields.keys()
     assert Settings().run_settings() == RunSettings()
     assert Settings(max_turns=3, heartbeat_timeout=2).run_settings() == RunSettings(max_turns=3, heartbeat_timeout=2)

@@ -13,8 +13,8 @@ from typing import Any
 from llmock import scenarios
 from llmock.pytest_plugin import LLMock
 
+from tarry.core.budgets import CUT_LIMIT
 from tarry.core.messages import AssistantMessage, ToolMessage
-from tarry.core.run import CUT_LIMIT
 from tarry.embedded import EmbeddedServer
 from tarry.models import ModelRequest
 from tarry.models.openai import OpenAIModel
