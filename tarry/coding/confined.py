@@ -99,12 +99,12 @@ class Confined:
     def write(self, path: str, data: bytes) -> None:
         """See `Environment.write`."""
         with self._walked(path, missing="made") as spot, _told_of(path):
-            mode = _replaceable(spot, path)
+            replaced = _replaceable(spot, path)
             temporary = f".tarry-{secrets.token_hex(8)}"
             try:
                 with os.fdopen(os.open(temporary, _CREATE, 0o666, dir_fd=spot.directory), "wb") as file:
-                    if mode is not None:
-                        os.fchmod(file.fileno(), mode)
+                    if replaced is not None:
+                        _dress(file.fileno(), replaced)
                     file.write(data)
                 os.rename(temporary, spot.name, src_dir_fd=spot.directory, dst_dir_fd=spot.directory)
             except BaseException:
@@ -246,8 +246,15 @@ def _told_of(path: str) -> Iterator[None]:
         raise type(error)(f"{path}: {meaning}") from error
 
 
-def _replaceable(spot: Spot, path: str) -> int | None:
-    """The mode of the file that would be replaced; None: there is none."""
+def _dress(descriptor: int, like: os.stat_result) -> None:
+    """Give a file the owner, as far as that is allowed, and the mode of another."""
+    with contextlib.suppress(PermissionError):
+        os.fchown(descriptor, like.st_uid, like.st_gid)
+    os.fchmod(descriptor, stat.S_IMODE(like.st_mode))
+
+
+def _replaceable(spot: Spot, path: str) -> os.stat_result | None:
+    """The file that would be replaced; None: there is none."""
     if spot.name == ".":
         raise IsADirectoryError(f"{path} is a directory")
     try:
@@ -257,7 +264,7 @@ def _replaceable(spot: Spot, path: str) -> int | None:
     kind = _kind(found.st_mode)
     if kind != "file":
         raise IsADirectoryError(f"{path} is a directory") if kind == "directory" else OSError(f"{path} is no file")
-    return stat.S_IMODE(found.st_mode)
+    return found
 
 
 def _kind(mode: int) -> FileKind:

@@ -36,7 +36,7 @@ class StdioServer:
 
     command: str
     arguments: Sequence[str] = ()
-    variables: Mapping[str, str] = field(default_factory=dict)
+    variables: Mapping[str, str] = field(default_factory=dict, repr=False)
     folder: Path | None = None
 
     @asynccontextmanager
@@ -55,7 +55,7 @@ class HttpServer:
     """A server that speaks MCP over streamable HTTP; `headers` go along with every request, for authorization say."""
 
     url: str
-    headers: Mapping[str, str] = field(default_factory=dict)
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     @asynccontextmanager
     async def connect(self, lost: Callable[[], None]) -> AsyncIterator[Any]:

@@ -111,7 +111,7 @@ def test_end_by_force_kills_all_that_the_command_started_and_nothing_else(make: 
         with none_left(mine):
             env, command = make(tmp_path), TREE.format(tag=mine)
             if way == "timeout":
-                assert env.exec(command, hear, timeout=1.0) == Exit(137, "timeout")
+                assert env.exec(command, hear, timeout=2.5) == Exit(137, "timeout")
             elif way == "stopped":
                 assert env.exec(command, hear, is_stopped=heard.has_begun.is_set) == Exit(137, "stopped")
             else:

@@ -142,6 +142,17 @@ def test_write_makes_parents_keeps_modes_goes_through_links_and_leaves_nothing_e
     assert sorted(found.name for found in (root / "src").iterdir()) == ["a.py", "home"]
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")
+def test_write_keeps_the_owner_of_a_file(root: Path) -> None:
+    os.chown(root / "src" / "a.py", 1_000, 1_001)
+    (root / "src" / "a.py").chmod(0o640)
+
+    Confined(root).write("src/a.py", b"x")
+
+    found = (root / "src" / "a.py").stat()
+    assert (found.st_uid, found.st_gid, found.st_mode & 0o777) == (1_000, 1_001, 0o640)
+
+
 @pytest.mark.parametrize("path", ["src", ".", "pipe"])
 def test_write_replaces_files_only(root: Path, path: str) -> None:
     os.mkfifo(root / "pipe")

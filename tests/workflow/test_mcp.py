@@ -33,6 +33,16 @@ def by_stdio(folder: Path) -> StdioServer:
     return StdioServer(sys.executable, command, variables={"MCP_FOLDER": str(folder), "PYTHONPATH": str(ROOT)})
 
 
+def servers_in(folder: Path) -> list[int]:
+    """The processes of the server that work in a folder."""
+    found = []
+    for process in tagged(PROGRAM):
+        with contextlib.suppress(OSError):
+            if f"MCP_FOLDER={folder}".encode() in Path(f"/proc/{process}/environ").read_bytes():
+                found.append(process)
+    return found
+
+
 @contextlib.asynccontextmanager
 async def by_http(folder: Path, port: int = 0) -> AsyncIterator[tuple[HttpServer, int]]:
     """A server on a port of its own."""
@@ -163,9 +173,8 @@ async def test_server_that_died_between_two_calls_is_started_anew_unnoticed(
 ) -> None:
     @tool
     def kill() -> str:
-        for process in tagged(PROGRAM):
-            if f"MCP_FOLDER={tmp_path}".encode() in Path(f"/proc/{process}/environ").read_bytes():
-                os.kill(process, signal.SIGKILL)
+        for process in servers_in(tmp_path):
+            os.kill(process, signal.SIGKILL)
         return "killed"
 
     made = await app_of(by_stdio(tmp_path), call("desk_add", a=1), call("kill"), call("desk_add", a=2), say("done"))
@@ -174,6 +183,38 @@ async def test_server_that_died_between_two_calls_is_started_anew_unnoticed(
         answer = await ask(on.harness.conversation())
 
     assert [result.is_error for result in answer.results] == [False, False, False]
+
+
+USER = """
+import asyncio, sys
+from pathlib import Path
+from tarry.mcp.connection import Connection
+from tests.workflow.test_mcp import by_stdio
+
+async def ignore(*_): pass
+
+async def main():
+    print(await Connection("desk", by_stdio(Path(sys.argv[1]))).call("add", {"a": 1}, ignore), flush=True)
+    await asyncio.sleep(600)
+
+asyncio.run(main())
+"""
+
+
+async def test_server_of_a_worker_that_is_killed_ends_with_it(tmp_path: Path) -> None:
+    async def left() -> list[int]:
+        return servers_in(tmp_path)
+
+    worker = await start(sys.executable, "-c", USER, str(tmp_path), cwd=ROOT, PYTHONPATH=str(ROOT))
+    try:
+        assert worker.stdout is not None
+        assert b"sum" in await worker.stdout.readline()
+        assert len(servers_in(tmp_path)) == 1
+    finally:
+        worker.kill()
+        await worker.communicate()
+
+    await eventually(left, lambda processes: not processes)
 
 
 async def test_http_server_that_is_away_was_not_asked_and_is_found_again(
