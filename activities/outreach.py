@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from datetime import datetime
 from functools import partial
-from typing import Any, Literal, TypeVar, overload
+from typing import Any, Literal, TypeVar, Unpack, overload
 
 from activities.committing import Committer
 from activities.documents import TaskDocument
@@ -21,6 +21,7 @@ from tarry import webhooks
 from tarry.api import ChildTask, NestedCall, NestedResult, Send, Start, ToolApi
 from tarry.client import Harness
 from tarry.client.signals import deliver
+from tarry.core.agent import Agent, AgentFields
 from tarry.core.protocol import SubmissionView, ToolRunInput, WhenBusy, digest
 from tarry.core.text import canonical_json
 from tarry.core.waiting import NOTIFY_MEMO, SignalResult
@@ -120,6 +121,14 @@ class Outreach(ToolApi):
         self._check_open()
         return webhooks.callback_url(self._harness.settings, self.task_id, key, expires=expires)
 
+    async def configure(self, conversation_id: str, **change: Unpack[AgentFields]) -> Agent | None:
+        """Choose anew for a conversation."""
+        return await asyncio.wrap_future(self._configure(conversation_id, change))
+
+    def configure_sync(self, conversation_id: str, **change: Unpack[AgentFields]) -> Agent | None:
+        """`configure` for a sync tool: blocks its thread."""
+        return self._configure(conversation_id, change).result()
+
     async def own_conversation(self, key: str) -> str:
         """The id of a conversation of this task."""
         return await asyncio.wrap_future(self._own(key))
@@ -208,6 +217,10 @@ class Outreach(ToolApi):
 
     def _own(self, key: str) -> Future[str]:
         return self._at_home(lambda: asyncio.create_task(self._committer.own_conversation(key)))
+
+    def _configure(self, conversation_id: str, change: AgentFields) -> Future[Agent | None]:
+        conversation = self._harness.conversation(conversation_id)
+        return self._at_home(lambda: asyncio.create_task(conversation.configure(**change)))
 
     def _abort(self, work_id: str) -> Future[bool]:
         return self._at_home(lambda: asyncio.create_task(self._committer.abort(work_id)))

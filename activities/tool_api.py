@@ -30,6 +30,7 @@ from signals.tokens import Signal
 from tarry.api import Expired, Received, StaleRun, TaskFull
 from tarry.app import Registry
 from tarry.client import Harness
+from tarry.core.agent import Agent
 from tarry.core.messages import Usage
 from tarry.core.protocol import (
     MEMO,
@@ -81,6 +82,7 @@ class RunApi(Outreach):
         client = harness.client
         self._harness = harness
         registry = host.registry.chosen(input.agent)
+        self._agent = host.registry.resolved(input.agent).without_instructions()
         self._hooks = registry.hooks
         self._make_environment = registry.environment
         self._environment: Environment | None = None
@@ -141,6 +143,11 @@ class RunApi(Outreach):
         return self._stop.is_set()
 
     @property
+    def agent(self) -> Agent:
+        """What the conversation goes by."""
+        return self._agent
+
+    @property
     def env(self) -> Environment:
         """The environment of the conversation, made when it is first asked for."""
         self._check_open()
@@ -148,7 +155,7 @@ class RunApi(Outreach):
             if self._environment is None:
                 if self._make_environment is None:
                     raise NoEnvironment("no extension of the application has an `environment`, such as coding() gives")
-                self._environment = self._make_environment(Place(self._input.conversation_id, self._input.agent.cwd))
+                self._environment = self._make_environment(Place(self._input.conversation_id, self._agent.cwd))
             return self._environment
 
     @property

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar, Unpack
 
 from signals.tokens import Signal
+from tarry.core.agent import Agent, AgentFields
 from tarry.core.protocol import SubmissionView, WhenBusy
 from tarry.documents import Edit
 from tarry.tasks import DurableTask
@@ -36,6 +37,28 @@ class Start(Generic[In]):
 
 class ConversingApi(Protocol):
     """Inputs, commits, owned conversations, Stop."""
+
+    @property
+    def agent(self) -> Agent:
+        """What the conversation goes by in this call, filled in with what the application has; no instructions.
+
+        As of the model request that made the call: a change since counts from the next one (spec §7.6).
+        """
+        ...
+
+    async def configure(self, conversation_id: str, **change: Unpack[AgentFields]) -> Agent | None:
+        """Choose anew for a conversation, this one or another, as `Conversation.configure`; a rerun chooses the same.
+
+        Raises:
+            ValueError: a choice is not one.
+            ServerUnavailable: no server answers.
+            StaleRun: this run was given up.
+        """
+        ...
+
+    def configure_sync(self, conversation_id: str, **change: Unpack[AgentFields]) -> Agent | None:
+        """`configure` for a sync tool."""
+        ...
 
     async def own_conversation(self, key: str) -> str:
         """The id of a conversation that belongs to this task, started when there is none; the same key, the same one.

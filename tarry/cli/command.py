@@ -9,6 +9,7 @@ import typer
 
 from tarry.cli.ask import ask
 from tarry.cli.compact import compact
+from tarry.cli.configure import configure
 from tarry.cli.demo import app as demo
 from tarry.cli.dev import dev
 from tarry.cli.documents import documents
@@ -19,6 +20,7 @@ from tarry.cli.reading import transcript
 from tarry.cli.registry import app as registry
 from tarry.cli.signals import receipt, signal
 from tarry.cli.submissions import submit, wait
+from tarry.cli.usage import usage
 from tarry.cli.waking import wake
 from tarry.cli.work import abort, ps, retry
 from tarry.cli.worker import worker
@@ -41,6 +43,8 @@ for _command in (
     submit,
     wait,
     transcript,
+    configure,
+    usage,
     documents,
     compact,
     ps,

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tarry import Agent, App, Edits, Extension
+from tarry import Agent, App, Edits, Extension, ToolApi
 from tarry.core.messages import SystemMessage
 from tarry.embedded import EmbeddedServer
 from tarry.models import ModelRequest
@@ -42,14 +42,15 @@ class Heard:
         steps: list[Step] = [call("work", what="a"), say("done")] if work else [say("done")]
         extra = [Extension("work", [work.tool])] if work else []
         return App(
-            model=ScriptedModel.for_each_input(steps, "scripted/slow", on_request=self._hear("slow")),
-            models={"fast": ScriptedModel.for_each_input(steps, "scripted/fast", on_request=self._hear("fast"))},
+            model=ScriptedModel.for_each_input(steps, "scripted/slow", on_request=self.hear("slow")),
+            models={"fast": ScriptedModel.for_each_input(steps, "scripted/fast", on_request=self.hear("fast"))},
             instructions="Be brief.",
             extensions=[Extension("eyes", [look]), Extension("hands", [touch]), *extra],
             defaults=defaults or Agent(),
         )
 
-    def _hear(self, name: str) -> Callable[[ModelRequest], None]:
+    def hear(self, name: str) -> Callable[[ModelRequest], None]:
+        """What is to be told of each request to the model of that name."""
         return lambda request: self.requests.append((name, request))
 
     @property
@@ -191,3 +192,25 @@ async def test_what_is_no_choice_is_refused_before_it_is_sent(server: EmbeddedSe
     async with idle_stage(server, Heard().app(), tmp_path) as on:
         with pytest.raises(ValueError, match=r"instructions: .*32768 are allowed"):
             await on.harness.conversation().configure(instructions="x" * 40_000)
+
+
+async def test_a_tool_is_told_what_its_conversation_goes_by_and_may_choose_anew(
+    server: EmbeddedServer, tmp_path: Path
+) -> None:
+    told: list[Agent] = []
+
+    @tool(replay="safe")
+    async def think(api: ToolApi) -> str:
+        """Think harder from now on."""
+        told.append(api.agent)
+        await api.configure(api.conversation_id, thinking="high")
+        return "done"
+
+    heard = Heard()
+    model = ScriptedModel.for_each_input([call("think"), say("done")], on_request=heard.hear("one"))
+    app = App(model=model, extensions=[Extension("mind", [think])], defaults=Agent(cwd="/default"))
+    async with stage(server, app, tmp_path) as on:
+        await ask(on.harness.conversation(agent=Agent(instructions="Be kind.", thinking="low")))
+
+    assert told == [Agent(model="scripted/1", thinking="low", extensions=("mind",), tools=("think",), cwd="/default")]
+    assert [request.thinking for _, request in heard.requests] == ["low", "high"]

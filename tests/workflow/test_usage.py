@@ -13,6 +13,7 @@ from tarry.embedded import EmbeddedServer
 from tarry.models import ModelInfo, Prices
 from tarry.testing import ScriptedModel, Step, call, calls, fail, say
 from tests.support.answers import ask
+from tests.support.held import HeldTool
 from tests.support.stage import stage
 
 CHEAP = ModelInfo(prices=Prices(input=Decimal(1), output=Decimal(10)))
@@ -135,3 +136,24 @@ async def test_a_report_of_less_than_nothing_is_refused(server: EmbeddedServer, 
         answer = await ask(on.harness.conversation())
 
     assert "cannot be less than nothing" in answer.texts[0]
+
+
+async def test_a_run_that_is_lost_leaves_what_it_had_spent(server: EmbeddedServer, tmp_path: Path) -> None:
+    work = HeldTool()
+    model = ScriptedModel.for_each_input([call("search", what="a"), call("work", what="b"), say("done")], info=CHEAP)
+    app = App(model=model, extensions=[Extension("test", [search, work.tool])])
+    async with stage(server, app, tmp_path) as on:
+        conversation = on.harness.conversation()
+        submission = await conversation.submit("1234")
+        await work.begun()
+        during = await conversation.usage()
+        generation = (await conversation.view()).open_generation
+        assert generation is not None
+        await on.client.get_workflow_handle(generation).terminate()
+        work.go.set()
+        settled = await submission.wait()
+        after = await conversation.usage()
+
+    assert settled.reason == "lost"
+    assert during == after
+    assert (after.models["scripted/1"].reports, after.tools["search"].reports) == (2, 1)

@@ -1,0 +1,80 @@
+"""`tarry usage`: what was spent, by model and by tool."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Annotated
+
+import typer
+from rich.table import Table
+from rich.text import Text
+
+from tarry.cli import render
+from tarry.cli.exits import ExitCode
+from tarry.cli.output import JsonOption, Output
+from tarry.cli.running import run_async
+from tarry.cli.serving import conversation_of, no_worker, require_a_worker
+from tarry.client import Harness
+from tarry.core.ledger import Ledger, Spent, dollars
+
+_WORKER_PATIENCE = 15.0
+_COLUMNS = ("WHO", "REPORTS", "IN", "CACHED", "OUT", "COST")
+
+
+def usage(
+    conversation: Annotated[str | None, typer.Argument(help="One conversation; all by default.")] = None,
+    as_json: JsonOption = False,
+) -> int:
+    """Print what was spent, by model and tool.
+
+    Of one conversation up to this moment, for which a worker must be up; of all of them as of the end of their newest
+    runs, for which none must.
+    """
+    return run_async(_usage(Output(as_json=as_json), conversation))
+
+
+async def _usage(output: Output, conversation_id: str | None) -> int:
+    harness = await Harness.connect()
+    facts: dict[str, object] = {}
+    if conversation_id is None:
+        report = await harness.usage()
+        ledger = report.total
+        facts["conversations"] = {name: told.model_dump(mode="json") for name, told in report.conversations.items()}
+    else:
+        ledger = await _exact(harness, conversation_id)
+        facts["conversation_id"] = conversation_id
+    if output.as_json:
+        output.json({**facts, **ledger.model_dump(mode="json"), "total": ledger.total.model_dump(mode="json")})
+    elif ledger.total.reports:
+        output.table(_table(ledger))
+    else:
+        output.remark("nothing was spent")
+    return ExitCode.DONE
+
+
+async def _exact(harness: Harness, conversation_id: str) -> Ledger:
+    conversation = conversation_of(harness, conversation_id)
+    await require_a_worker(harness)
+    try:
+        async with asyncio.timeout(_WORKER_PATIENCE):
+            return await conversation.usage()
+    except TimeoutError:
+        raise no_worker(harness.settings) from None
+
+
+def _table(ledger: Ledger) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    for column in _COLUMNS:
+        table.add_column(column, no_wrap=True, justify="left" if column == "WHO" else "right")
+    rows = [*ledger.models.items(), *((f"tool {name}", spent) for name, spent in ledger.tools.items())]
+    for name, spent in [*rows, ("total", ledger.total)]:
+        table.add_row(*(Text(cell) for cell in _cells(name, spent)))
+    return table
+
+
+def _cells(name: str, spent: Spent) -> tuple[str, ...]:
+    usage = spent.usage
+    # Of some reports nobody knows the cost: what is known is the least it can be.
+    least = "≥ " if spent.unpriced and usage.cost is not None else ""
+    numbers = (spent.reports, usage.input_tokens, usage.cached_tokens, usage.output_tokens)
+    return (render.plain(name), *(f"{number:,}" for number in numbers), least + dollars(usage.cost))
