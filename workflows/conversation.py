@@ -122,9 +122,13 @@ class Conversation:
     async def _body(self) -> None:
         """Answer inputs until it is time to continue as new."""
         while True:
-            await workflow.wait_condition(lambda: self._state.open is not None or self._should_turn_over())
+            await workflow.wait_condition(
+                lambda: self._state.open is not None or self._state.is_untidy or self._should_turn_over()
+            )
             if self._state.open is not None:
                 await self._answer(self._state.open)
+            elif self._state.is_untidy:
+                await self._tidy()
             if self._should_turn_over():
                 return
 
@@ -138,13 +142,17 @@ class Conversation:
         self._note_end(run)
         self._tell_settled()
         self._stop = StopSwitch()
+        await self._tidy()
+        self._state.open_next(workflow.now(), workflow.info().workflow_id)
+
+    async def _tidy(self) -> None:
+        """Move what has grown into the store."""
         if self._state.transcript.wants_sealing:
             await seal(self._state.transcript, self._stop)
         if self._folds:
             await fold(self._state.transcript)
         while self._state.inbox.wants_archiving and await archive_settled(self._state):
             pass
-        self._state.open_next(workflow.now(), workflow.info().workflow_id)
 
     def _note_end(self, run: OpenRun) -> None:
         """Leave an event where a run ends, so that a replay is given what comes after it by itself.

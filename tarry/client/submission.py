@@ -212,7 +212,9 @@ class Submission(Generic[Data]):
             if error.status == RPCStatusCode.NOT_FOUND:
                 return True
             raise
-        return description.status != WorkflowExecutionStatus.RUNNING
+        # The server may describe a run that is just turning over: the conversation goes on in the next one.
+        lives = (WorkflowExecutionStatus.RUNNING, WorkflowExecutionStatus.CONTINUED_AS_NEW)
+        return description.status not in lives
 
     async def _with_answer(self, settled: SubmissionView) -> SubmissionView:
         """The view with the answer's text, read from the transcript when it left the open tail."""

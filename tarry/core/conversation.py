@@ -108,6 +108,11 @@ class ConversationState(BaseModel):
         inputs = [item for item in items if item.is_input]
         self._open_run(inputs if self.by_boundary else inputs[:1], now, conversation_id)
 
+    @property
+    def is_untidy(self) -> bool:
+        """Whether writes alone, without a run, have let something grow that belongs into the store."""
+        return self.by_boundary and (self.transcript.wants_sealing or self.inbox.wants_archiving)
+
     def _place_write(self, item: Queued, write: Write) -> None:
         entry = place_write(self.transcript, write, item.content, item.at, self.runs)
         self.inbox.take([item], self.runs)

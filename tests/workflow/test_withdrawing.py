@@ -11,7 +11,7 @@ from tarry.embedded import EmbeddedServer
 from tarry.testing import ScriptedModel, call, calls, say
 from tests.support.answers import ask
 from tests.support.held import HeldTool
-from tests.support.stage import idle_stage, stage
+from tests.support.stage import idle_stage, kinds, stage
 
 
 def held_app(held: HeldTool) -> App:
@@ -39,7 +39,7 @@ async def test_only_what_is_still_queued_can_be_taken_back(server: EmbeddedServe
         ("unanswered", "aborted"),
         ("unanswered", "aborted"),
     ]
-    assert [entry.kind for entry in entries] == ["user", "assistant", "tool_result", "assistant"]
+    assert kinds(entries) == ["user", "assistant", "tool_result", "assistant"]
 
 
 async def test_with_no_worker_up_the_wish_waits_behind_what_came_before_it(
