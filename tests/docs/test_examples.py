@@ -137,6 +137,29 @@ I heard: North is green, the rest is white. / What is left?
   user: What is left?
   assistant: I heard: North is green, the rest is white. / What is left?
 """,
+    "15_compaction.py": """\
+I read 1 messages
+I read 3 messages
+I read 5 messages
+I read 7 messages
+I read 3 messages
+I read 5 messages
+by hand: placed, 806 tokens have become 290
+  user: page 1
+  assistant: I read 1 messages.
+  user: page 2
+  assistant: I read 3 messages.
+  user: page 3
+  assistant: I read 5 messages.
+  user: page 4
+  assistant: I read 7 messages.
+  user: page 5
+  compaction: Goal: read pages. 4 of the user's inputs are in here.
+  assistant: I read 3 messages.
+  user: page 6
+  assistant: I read 5 messages.
+  compaction: What matters of 806 tokens: the pages' numbers
+""",
     "16_documents.py": """\
 the agent's plan: sell the sofa, pack, drive
 edited again under its key: False
