@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tarry import App, Extension, tool
+from tarry.models import ModelInfo, OwnThresholds
 from tarry.testing import ScriptedModel, call, say
 
 QUESTION = "Which of the orders of the last week have not left the warehouse yet, and why not? " * 3
@@ -26,5 +27,10 @@ one_call = App(
 )
 """Two model requests and one tool call for each input."""
 
-talker = App(model=ScriptedModel.for_each_input([say("y" * TURN_BYTES)]))
-"""One model request for each input, no tools."""
+_WINDOW = ModelInfo(
+    context_window=40_000,
+    compaction=OwnThresholds(reserve_tokens=8_000, keep_recent_tokens=8_000, background_tokens=8_000),
+)
+"""So large that twenty turns fit into it, and are then compacted beside the runs."""
+talker = App(model=ScriptedModel.for_each_input([say("y" * TURN_BYTES)], info=_WINDOW))
+"""One model request for each input, no tools; its context is compacted as it grows."""

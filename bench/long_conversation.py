@@ -1,4 +1,4 @@
-"""What a long conversation costs: 2 KB in and 2 KB out in each turn, no tools.
+"""What a long conversation costs: 2 KB in and 2 KB out in each turn, no tools, compacted as it grows.
 
 Sizes and events are added up turn by turn from the server's own counts, over every workflow of the conversation
 and all its runs; only the turn itself is timed.
@@ -22,6 +22,9 @@ from bench.histories import runs_of
 from bench.support import SERVER_FLAGS, Rig, agent, count, main, rig
 
 CONVERSATION = "long"
+
+FIRST = 20
+"""The turn whose time the last one's is held against."""
 
 _TIMED = 10
 """Turns whose median is the time of a turn."""
@@ -93,8 +96,8 @@ class Ledger:
 
 
 async def converse(turns: int) -> dict[str, Any]:
-    """The facts: a mark at 50, 100, 200, every power of ten and the last turn, and what was carried and stored."""
-    wanted = {50, 200, turns, *(10**power for power in range(1, 7))}
+    """The facts: a mark at 20, 50, 200, 500, every power of ten and the last turn, and what was carried and stored."""
+    wanted = {FIRST, 50, 200, 500, turns, *(10**power for power in range(1, 7))}
     marks: list[Mark] = []
     seconds: list[float] = []
     async with rig(agent("bench.agents:talker")) as on:
@@ -107,11 +110,15 @@ async def converse(turns: int) -> dict[str, Any]:
             if turn in wanted:
                 marks.append(ledger.mark(turn, seconds, marks[-1] if marks else None))
         carried = [run.input_bytes for run in await runs_of(on.client, CONVERSATION) if run.workflow_id == CONVERSATION]
+        compactions = [entry for entry in await on.harness.conversation(CONVERSATION).transcript() if entry.head]
+        first = next((mark for mark in marks if mark.turn == FIRST), None)
         return {
             "server_flags": SERVER_FLAGS,
             "turns": turns,
             "turn_bytes": {"in": TURN_BYTES, "out": TURN_BYTES},
             "marks": [asdict(mark) for mark in marks],
+            "last_to_first": None if first is None else round(marks[-1].ms_per_turn / first.ms_per_turn, 2),
+            "compactions": len(compactions),
             "continued_as_new": len(carried) - 1,
             "carried_bytes": {"last": carried[-1], "largest": max(carried)} if carried[1:] else None,
             "store_bytes": _stored(on.store),
@@ -145,9 +152,13 @@ def show(console: Console, facts: dict[str, Any]) -> None:
     console.print(table)
     carried = facts["carried_bytes"]
     then = f", carrying {carried['last']:,} bytes at last and {carried['largest']:,} at most" if carried else ""
+    ratio = facts["last_to_first"]
+    if ratio is not None:
+        console.print(f"A turn at the end takes {ratio} times as long as at turn {FIRST}.", highlight=False)
     console.print(
         "Histories in KB. KB and events of a turn: since the row before; ms: median of the last ten turns.\n"
-        f"Continued as new {facts['continued_as_new']} times{then}. Store: {facts['store_bytes']:,} bytes.",
+        f"Compacted {facts['compactions']} times. Continued as new {facts['continued_as_new']} times{then}. "
+        f"Store: {facts['store_bytes']:,} bytes.",
         highlight=False,
     )
     console.print(f"Server: {', '.join(facts['server_flags'])}", highlight=False, soft_wrap=True)
