@@ -20,10 +20,11 @@ from tests.replay.scenarios_compaction import COMPACTION
 from tests.replay.scenarios_documents import DOCUMENTS
 from tests.replay.scenarios_gates import GATES
 from tests.replay.scenarios_parked import PARKED
+from tests.replay.scenarios_prompt import PROMPT
 from tests.replay.scenarios_tasks import TASKS
 from tests.replay.studio import Studio
 
-SCENARIOS = RUNS | PARKED | TASKS | GATES | DOCUMENTS | COMPACTION | BUSY | AGENTS
+SCENARIOS = RUNS | PARKED | TASKS | GATES | DOCUMENTS | COMPACTION | BUSY | AGENTS | PROMPT
 
 
 async def record(scenarios: list[str]) -> None:

@@ -10,9 +10,10 @@ from tarry.core.transcript import Entry
 from tarry.embedded import EmbeddedServer
 from tarry.models import ModelRequest
 from tarry.sections import PromptTold, Section
-from tarry.testing import ScriptedModel, say
+from tarry.testing import ScriptedModel, call, say
+from tarry.tools import tool
 from tests.support.answers import ask
-from tests.support.stage import idle_stage, stage
+from tests.support.stage import Stage, idle_stage, stage
 
 
 class Heard:
@@ -110,3 +111,68 @@ async def test_section_that_raises_keeps_what_was_shown_and_is_noted(server: Emb
     [note] = answer.notes
     assert "section a of the prompt failed" in note
     assert "StopIteration" in note
+
+
+@tool
+def look() -> str:
+    """Look."""
+    return "seen"
+
+
+async def test_tool_that_a_deploy_took_away_is_told_and_its_call_is_unavailable(
+    server: EmbeddedServer, tmp_path: Path
+) -> None:
+    requests: list[ModelRequest] = []
+    model = ScriptedModel.for_each_input([call("look"), say("fine")], on_request=requests.append)
+    with_tool = App(model=model, extensions=[Extension("test", [look])])
+    async with idle_stage(server, with_tool, tmp_path) as on:
+        conversation = on.harness.conversation()
+        async with on.worker():
+            await ask(conversation)
+        async with on.worker(App(model=model)):
+            answer = await ask(conversation)
+        async with on.worker():
+            await ask(conversation)
+
+    gone, new = "Tools that are gone, not to be called: look.", "New tools: look."
+    assert [systems(one.messages) for one in requests[1:6:2]] == [[], [gone], [gone, new]]
+    assert [len(one.tools) for one in requests] == [1, 1, 0, 0, 1, 1]
+    assert answer.codes == ["", "tool_unavailable"]
+
+
+async def test_reset_is_followed_by_a_whole_baseline(server: EmbeddedServer, tmp_path: Path) -> None:
+    heard = Heard()
+    async with stage(server, heard.app(Section("a", "One.")), tmp_path) as on:
+        conversation = on.harness.conversation()
+        await ask(conversation, "first")
+        await (await conversation.reset("Begin anew.")).wait()
+        await ask(conversation, "second")
+        answer = await ask(conversation, "third")
+
+    assert heard.told == [["<a>\nOne.\n</a>"]] * 3
+    assert [entry.prompt.baseline for entry in answer.entries if entry.prompt is not None] == [True, True]
+    assert [message.text for message in heard.requests[1].messages] == ["Begin anew.", "second"]
+
+
+async def test_large_prompt_enters_history_once_and_not_at_every_turn(server: EmbeddedServer, tmp_path: Path) -> None:
+    heard = Heard()
+    text = "Be kind. " * 2_000
+    async with stage(server, heard.app(Section("house", text)), tmp_path) as on:
+        conversation = on.harness.conversation()
+        await ask(conversation)
+        once = await _mentions(on, conversation.id)
+        for _ in range(3):
+            await ask(conversation)
+        later = await _mentions(on, conversation.id)
+
+    # In the answer of the request, in the result of the run, and in what the conversation is told of its end.
+    assert once == later <= 3
+
+
+async def _mentions(on: Stage, conversation_id: str) -> int:
+    """How many events of a conversation and its runs hold the text of the prompt."""
+    count = 0
+    async for found in on.client.list_workflows(f'TarryConversation = "{conversation_id}"'):
+        history = await on.client.get_workflow_handle(found.id, run_id=found.run_id).fetch_history()
+        count += sum(b"Be kind. Be kind." in event.SerializeToString() for event in history.events)
+    return count
