@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from typing import Any
 
 from activities.documents import DeclaredDocuments, run_edit
 from tarry.api import Send, Start
 from tarry.app import Registry
-from tarry.client import Harness, NoSuchTask
+from tarry.client import Harness, NoSuchConversation, NoSuchTask
 from tarry.client.commits import Sender, commit_with
 from tarry.client.documents import DocumentReader
+from tarry.core.agent import Agent
 from tarry.core.commits import CommitInput
 from tarry.core.protocol import Notify, SubmissionView, WhenBusy, digest
 from tarry.core.text import canonical_json
@@ -63,11 +65,24 @@ class Committer:
         )
         return submission.view or await submission.status()
 
-    async def own_conversation(self, key: str) -> str:
+    async def own_conversation(self, key: str, fork_of: str | None, at: int | None) -> str:
         """A conversation that belongs to the task, one a key; raises as `ToolApi.own_conversation`."""
         conversation_id = f"sub-{digest(canonical_json([self._task_id, key]))}"
-        await self._harness.conversation(conversation_id).start(owner=self._task_id)
+        if fork_of is not None:
+            parent = self._harness.conversation(fork_of)
+            await parent.fork(at, conversation_id=conversation_id, owner=self._task_id)
+        else:
+            own = self._harness.conversation(conversation_id, agent=await self._agent())
+            await own.start(owner=self._task_id)
         return conversation_id
+
+    async def _agent(self) -> Agent | None:
+        """What the conversation of the task has chosen; None: it has none, or that is gone."""
+        if not self._conversation_id:
+            return None
+        with contextlib.suppress(NoSuchConversation):
+            return await self._harness.conversation(self._conversation_id).agent()
+        return None
 
     async def abort(self, work_id: str) -> bool:
         """Stop a task or what a conversation does; raises as `ToolApi.abort`."""

@@ -27,7 +27,7 @@ from tarry.core.keeping import (
     TerminateInput,
 )
 from tarry.core.protocol import VIEW, GenerationView
-from tarry.core.transcript import Page, PageRef
+from tarry.core.transcript import Page, PageRef, sealed
 from tarry.entries import EntryReader
 from tarry.store import BlobStore
 
@@ -49,11 +49,7 @@ class KeepingActivities:
     async def seal(self, input: SealInput) -> PageRef:
         """Pull the entries by query and write them into one page (spec §6.2)."""
         entries = await self._reader.read(input.workflow_id, input.first, input.upto)
-        page = Page(entries=tuple(entries))
-        ref = await self._blobs.put(page)
-        head = next((entry.head for entry in reversed(entries) if entry.head is not None), None)
-        size = sum(entry.size() for entry in entries)
-        return PageRef(ref=ref, first=input.first, last=input.upto, size=size, head=head)
+        return sealed(await self._blobs.put(Page(entries=tuple(entries))), entries)
 
     @activity.defn(name=FOLD)
     async def fold(self, input: FoldInput) -> PageRef:

@@ -129,13 +129,13 @@ class Outreach(ToolApi):
         """`configure` for a sync tool: blocks its thread."""
         return self._configure(conversation_id, change).result()
 
-    async def own_conversation(self, key: str) -> str:
+    async def own_conversation(self, key: str, *, fork_of: str | None = None, at: int | None = None) -> str:
         """The id of a conversation of this task."""
-        return await asyncio.wrap_future(self._own(key))
+        return await asyncio.wrap_future(self._own(key, fork_of, at))
 
-    def own_conversation_sync(self, key: str) -> str:
+    def own_conversation_sync(self, key: str, *, fork_of: str | None = None, at: int | None = None) -> str:
         """`own_conversation` for a sync tool: blocks its thread."""
-        return self._own(key).result()
+        return self._own(key, fork_of, at).result()
 
     async def abort(self, work_id: str) -> bool:
         """Stop another task, or what a conversation is doing."""
@@ -215,8 +215,8 @@ class Outreach(ToolApi):
         )
         return self._at_home(lambda: asyncio.create_task(expecting()))
 
-    def _own(self, key: str) -> Future[str]:
-        return self._at_home(lambda: asyncio.create_task(self._committer.own_conversation(key)))
+    def _own(self, key: str, fork_of: str | None, at: int | None) -> Future[str]:
+        return self._at_home(lambda: asyncio.create_task(self._committer.own_conversation(key, fork_of, at)))
 
     def _configure(self, conversation_id: str, change: AgentFields) -> Future[Agent | None]:
         conversation = self._harness.conversation(conversation_id)

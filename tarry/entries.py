@@ -121,8 +121,13 @@ class EntryReader:
         return next(entry for entry in reversed(entries) if entry.chain == place.chain)
 
     async def page(self, page: PageRef) -> tuple[Entry, ...]:
-        """The entries of a sealed page."""
-        return (await self._blob(page.ref, Page)).entries
+        """The entries of a sealed page, as far as it belongs to this transcript."""
+        entries = (await self._blob(page.ref, Page)).entries
+        return entries[: page.last.index - page.first.index]
+
+    async def pages(self, page: PageRef) -> tuple[PageRef, ...]:
+        """The pages below a folded one."""
+        return (await self._blob(page.ref, PageIndex)).pages
 
     async def _leaf(self, page: PageRef, index: int) -> PageRef:
         """The page of entries that holds entry `index`, below a folded one."""

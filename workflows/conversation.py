@@ -21,6 +21,7 @@ from tarry.core.commits import COMMIT, CommitInput, Committed
 from tarry.core.compacting import COMPACT, LARGE, LargeInput
 from tarry.core.conversation import ConversationInput, ConversationState, OpenRun
 from tarry.core.documents import DOCUMENTS, DocumentsQuery, DocumentsView, Outdated
+from tarry.core.forks import FORK_SOURCE, ForkSource
 from tarry.core.inbox import Busy, Conflict, Full, Record, TooLarge, view
 from tarry.core.ledger import USAGE_MEMO
 from tarry.core.mail import TAKE, TakeInput
@@ -358,6 +359,11 @@ class Conversation:
     def documents(self, query: DocumentsQuery) -> DocumentsView:
         """Documents as they are stored, and what a writer needs to know for an edit (spec §7.7)."""
         return self._state.documents_view(query)
+
+    @workflow.query(name=FORK_SOURCE)
+    def fork_source(self) -> ForkSource:
+        """What a fork of it is made of (spec §16)."""
+        return ForkSource.of(self._state)
 
     @workflow.query(name=SUBMISSION)
     def submission(self, request_id: str) -> SubmissionLookup:

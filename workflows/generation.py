@@ -341,6 +341,7 @@ class Generation:
             retry=self._retry,
             compaction=self._compaction.view,
             after_run=self._state.after_run,
+            taken_up=self._state.taken_up,
         )
 
     @workflow.update(name=RETRY)

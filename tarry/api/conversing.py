@@ -60,18 +60,22 @@ class ConversingApi(Protocol):
         """`configure` for a sync tool."""
         ...
 
-    async def own_conversation(self, key: str) -> str:
+    async def own_conversation(self, key: str, *, fork_of: str | None = None, at: int | None = None) -> str:
         """The id of a conversation that belongs to this task, started when there is none; the same key, the same one.
 
+        It begins with a copy of what this task's conversation has chosen by then (spec §7.6). With `fork_of` it begins
+        as a fork of that conversation, this one or another, through entry `at`, by default as it is now (spec §16).
         It outlives the task: whoever has its id may go on with it. Stop what it does in the `cancel` hook, by `abort`.
 
         Raises:
+            NoSuchConversation, NoSuchEntry: there is nothing to fork.
+            ConversationExists: the key is that of another one, which was not forked so.
             ServerUnavailable: no server answers.
             StaleRun: this run was given up.
         """
         ...
 
-    def own_conversation_sync(self, key: str) -> str:
+    def own_conversation_sync(self, key: str, *, fork_of: str | None = None, at: int | None = None) -> str:
         """`own_conversation` for a sync tool."""
         ...
 

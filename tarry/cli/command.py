@@ -15,6 +15,7 @@ from tarry.cli.dev import dev
 from tarry.cli.documents import documents
 from tarry.cli.exits import EXIT_CODES
 from tarry.cli.explain import explain
+from tarry.cli.forking import fork
 from tarry.cli.gateway import gateway
 from tarry.cli.reading import transcript
 from tarry.cli.registry import app as registry
@@ -47,6 +48,7 @@ for _command in (
     usage,
     documents,
     compact,
+    fork,
     ps,
     explain,
     signal,

@@ -123,6 +123,8 @@ def _rows(explanation: Explanation, now: datetime) -> Iterator[tuple[str, str]]:
     yield "id", item.id
     if item.conversation_id not in ("", item.id):
         yield "conversation", item.conversation_id
+    if item.parent is not None:
+        yield "fork of", render.fork_point(item.parent)
     since = note.since if note is not None else item.since
     yield "since", f"{render.moment(since)} ({render.duration(now - since)})"
     if note is not None:

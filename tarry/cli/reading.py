@@ -22,7 +22,8 @@ def transcript(
 ) -> int:
     """Print a conversation.
 
-    What the open run has committed so far is included. A worker must be up to tell it.
+    What the open run has committed so far is included; of a fork, a line says where its own entries begin. A worker
+    must be up to tell it.
     """
     return run_async(_transcript(Output(as_json=as_json), conversation))
 
@@ -33,14 +34,17 @@ async def _transcript(output: Output, conversation_id: str) -> int:
     await require_a_worker(harness)
     try:
         async with asyncio.timeout(_WORKER_PATIENCE):
-            await conversation.view()
+            parent = (await conversation.view()).parent
     except TimeoutError:
         raise no_worker(harness.settings) from None
     entries = await conversation.transcript()
     if output.as_json:
         told = [entry.model_dump(mode="json") for entry in entries]
-        output.json({"conversation_id": conversation.id, "entries": told})
+        begun = parent and parent.model_dump(mode="json", include={"conversation_id", "at"})
+        output.json({"conversation_id": conversation.id, "parent": begun, "entries": told})
     else:
         for entry in entries:
             output.rich(render.entry(entry))
+            if parent is not None and entry.index == parent.at:
+                output.rich(render.beginning(parent))
     return ExitCode.DONE

@@ -14,6 +14,7 @@ from rich.text import Text
 
 from signals.box import Receipt
 from tarry.client import WakePlan, WorkItem
+from tarry.core.lineage import Parent
 from tarry.core.messages import AssistantMessage, ToolCallRequest, ToolMessage
 from tarry.core.transcript import Entry
 
@@ -93,18 +94,39 @@ def work(items: Sequence[WorkItem], now: datetime) -> Table:
     """What is not over, as a table; what it waits for, when anything is parked. Ids come last and whole."""
     is_waiting = any(item.waiting_for or item.until or item.question for item in items)
     is_asking = any(item.path for item in items)
+    is_forked = any(item.parent for item in items)
     tools = {item.id: item.tool for item in items}
     table = Table(box=None, pad_edge=False, header_style="dim")
     waiting_columns = ("WAITS FOR", "UNTIL", "ASKS") if is_waiting else ()
-    for column in ("STATE", "KIND", "TOOL", "AGE", *waiting_columns, *(("PATH",) if is_asking else ()), "ID"):
+    for column in (
+        "STATE",
+        "KIND",
+        "TOOL",
+        "AGE",
+        *waiting_columns,
+        *(("PATH",) if is_asking else ()),
+        *(("FORK OF",) if is_forked else ()),
+        "ID",
+    ):
         table.add_column(column, no_wrap=True)
     for item in items:
         state = Text(item.state or "-", "bold red" if item.state == "held" else "")
         waiting = _waiting(item, now) if is_waiting else ()
         path = (_path(item.path, tools),) if is_asking else ()
-        texts = (item.tool, duration(now - item.since), *waiting, *path, item.id)
+        parent = (fork_point(item.parent),) if is_forked else ()
+        texts = (item.tool, duration(now - item.since), *waiting, *path, *parent, item.id)
         table.add_row(state, item.kind, *(Text(plain(text) or "-") for text in texts))
     return table
+
+
+def fork_point(parent: Parent | None) -> str:
+    """Where a fork begins."""
+    return f"{parent.conversation_id} at {parent.at}" if parent is not None else ""
+
+
+def beginning(parent: Parent) -> Text:
+    """The line between the entries that a fork shares and its own, and an empty one."""
+    return Text(f"── from here on its own: a fork of {plain(fork_point(parent))} ──\n", "dim")
 
 
 def _waiting(item: WorkItem, now: datetime) -> tuple[str, ...]:

@@ -7,10 +7,12 @@ from tarry.client.documents import StoredDocument
 from tarry.client.durable_tasks import DurableTaskHandle
 from tarry.client.errors import (
     ConversationBusy,
+    ConversationExists,
     DocumentConflict,
     InboxFull,
     InputTooLarge,
     NoSuchConversation,
+    NoSuchEntry,
     NoSuchTask,
     NotHeld,
     RequestConflict,
@@ -34,6 +36,7 @@ __all__ = [
     "Conversation",
     "ConversationBusy",
     "ConversationDocument",
+    "ConversationExists",
     "DocumentConflict",
     "DurableTaskHandle",
     "Harness",
@@ -41,6 +44,7 @@ __all__ = [
     "InputTooLarge",
     "LiveView",
     "NoSuchConversation",
+    "NoSuchEntry",
     "NoSuchTask",
     "NotHeld",
     "Question",

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import secrets
+import time
+import uuid
 
 from pydantic import BaseModel, ValidationError
 
@@ -58,3 +61,25 @@ def checked_content(content: str) -> str:
     if size > MAX_JSON:
         raise InputTooLarge(f"the input has {size} bytes as JSON, {MAX_JSON} are allowed; leave out control characters")
     return content
+
+
+def checked_id(conversation_id: str | None) -> str:
+    """The id of a conversation; a new one for None.
+
+    Raises:
+        ValueError: the id is empty, longer than 200 bytes, or holds `/`, `~` or a control character.
+    """
+    if conversation_id is None:
+        return f"conv-{_uuid7()}"
+    if not 0 < len(conversation_id.encode()) <= 200:
+        raise ValueError("a conversation id has 1 to 200 bytes")
+    if any(c in "/~" or not c.isprintable() for c in conversation_id):
+        raise ValueError(f"conversation id {conversation_id!r} must not hold '/', '~' or control characters")
+    return conversation_id
+
+
+def _uuid7() -> uuid.UUID:
+    """A time-ordered id (RFC 9562), so that lists of conversations sort by age."""
+    bits = (time.time_ns() // 1_000_000) << 80 | secrets.randbits(80)
+    bits = bits & ~(0xF << 76) | 0x7 << 76
+    return uuid.UUID(int=bits & ~(0x3 << 62) | 0x2 << 62)

@@ -13,12 +13,13 @@ from temporalio.client import (
 from temporalio.service import RPCError, RPCStatusCode
 
 from tarry.api.conversing import Send, Start
-from tarry.client.checks import checked_change, checked_content, with_output
+from tarry.client.checks import checked_change, checked_content, checked_id, with_output
 from tarry.client.commits import Sender, commit_with
 from tarry.client.compactions import Compaction, ask_for_compaction
 from tarry.client.conversation_documents import ConversationDocument
 from tarry.client.documents import DocumentReader, StoredDocument, inline
 from tarry.client.errors import InputTooLarge, NoSuchConversation, reaching_server
+from tarry.client.forking import Forking
 from tarry.client.sending import Road
 from tarry.client.submission import Data, Submission
 from tarry.client.watched import Watched
@@ -27,6 +28,7 @@ from tarry.connect import sending_inline
 from tarry.core.agent import Agent, AgentFields
 from tarry.core.choices import CONFIGURE
 from tarry.core.compacting import MAX_INSTRUCTIONS, CompactInput
+from tarry.core.forks import Origin
 from tarry.core.ledger import Ledger
 from tarry.core.protocol import (
     ABORT,
@@ -178,6 +180,40 @@ class Conversation(Watched):
     async def start(self, *, owner: str) -> None:
         """Start it without an input, owned by the task `owner`; one that is there already stays as it is."""
         await self._road.start(owner=owner)
+
+    @reaching_server()
+    async def fork(
+        self,
+        at: int | None = None,
+        *,
+        conversation_id: str | None = None,
+        agent: Agent | None = None,
+        owner: str = "",
+    ) -> Conversation:
+        """A new conversation that begins with the entries of this one through entry `at`, counted from 0 (spec §16).
+
+        Any entry will do, one of a run or a turn that is open, too; by default the newest. Both go on independently.
+        The fork shares what is stored. It has the documents, each by its policy, the choices and the prompt as of that
+        entry, without `at` as they are now; inbox, usage, tasks and request ids are its own. Needs a worker. The same
+        fork under the same id again is the one that is there.
+
+        Args:
+            at: the last entry that the fork has.
+            conversation_id: of the fork; by default a new one.
+            agent: choices instead of this conversation's.
+            owner: a task that the fork belongs to, and to its session; without one it is a root.
+
+        Raises:
+            NoSuchConversation: nothing with that id.
+            NoSuchEntry: the transcript does not have it, or nothing at all yet.
+            ConversationExists: the id is that of another conversation; nothing was forked.
+            ValueError: the id for the fork is none.
+            ServerUnavailable: no server answers, or no worker. The fork may be there: make it again under the same id.
+        """
+        origin = Origin(self.id, at, agent, owner)
+        fork = Conversation(self._client, self._settings, self._reader, checked_id(conversation_id))
+        await Forking(self._client, self._reader, origin).start(fork._road)
+        return fork
 
     def document(self, document: Document[T]) -> ConversationDocument[T]:
         """A document of this conversation, or of its session (spec §7.7)."""

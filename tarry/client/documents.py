@@ -7,14 +7,13 @@ Workflows keep raw values and references; schemas, migrations and edits are appl
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from datetime import timedelta
 from functools import partial
 from typing import Any, Protocol, TypeVar
 
 from temporalio.client import Client, WorkflowExecutionDescription
 from temporalio.service import RPCError, RPCStatusCode
-from tenacity import AsyncRetrying, retry_if_exception, stop_after_attempt, wait_fixed
 
+from tarry.client.asking import QUERY_TIMEOUT, ask
 from tarry.client.errors import DocumentConflict, NoSuchConversation, reaching_server
 from tarry.core.documents import (
     CROWDED_BYTES,
@@ -42,9 +41,6 @@ from tarry.documents import Document, Edit, Stored, edited
 from tarry.store import BlobStore
 
 T = TypeVar("T")
-
-QUERY_TIMEOUT = timedelta(seconds=3)
-QUERY_ATTEMPTS = 5
 
 
 class EditRunner(Protocol):
@@ -154,7 +150,7 @@ class DocumentReader:
         """Documents as the workflow keeps them; raises as `find`."""
         query = DocumentsQuery(ids=None if ids is None else tuple(sorted(ids)), key=key)
         try:
-            view: DocumentsView = await self._query(conversation_id, DOCUMENTS, query, DocumentsView)
+            view: DocumentsView = await ask(self.client, conversation_id, DOCUMENTS, DocumentsView, query)
         except RPCError as error:
             if error.status == RPCStatusCode.NOT_FOUND:
                 raise NoSuchConversation(f"there is no conversation {conversation_id}") from error
@@ -167,24 +163,12 @@ class DocumentReader:
         if generation_id is None:
             return 0
         try:
-            view: GenerationView = await self._query(generation_id, VIEW, None, GenerationView)
+            view: GenerationView = await ask(self.client, generation_id, VIEW, GenerationView)
         except RPCError as error:
             if error.status == RPCStatusCode.NOT_FOUND:
                 return 0
             raise
         return view.end.index
-
-    async def _query(self, workflow_id: str, name: str, argument: Any, as_type: type[T]) -> T:
-        # A query is lost when its worker dies; the next one that polls the workflow answers.
-        attempts = AsyncRetrying(
-            stop=stop_after_attempt(QUERY_ATTEMPTS),
-            wait=wait_fixed(0.2),
-            retry=retry_if_exception(_may_pass),
-            reraise=True,
-        )
-        handle = self.client.get_workflow_handle(workflow_id)
-        arguments = [] if argument is None else [argument]
-        return await attempts(handle.query, name, args=arguments, result_type=as_type, rpc_timeout=QUERY_TIMEOUT)
 
     @reaching_server()
     async def root(self, conversation_id: str) -> str:
@@ -283,7 +267,3 @@ def _by_id(edits: Sequence[Edit[Any]]) -> list[tuple[str, list[Edit[Any]]]]:
 
 def _content(edits: Sequence[Edit[Any]]) -> str:
     return " ".join(edit.content for edit in edits if edit.content)
-
-
-def _may_pass(error: BaseException) -> bool:
-    return isinstance(error, RPCError) and error.status != RPCStatusCode.NOT_FOUND

@@ -2,6 +2,8 @@
 
 TarryError
 ├── NoSuchConversation   nothing with that id
+├── NoSuchEntry          a fork was asked for at a place that the transcript does not have
+├── ConversationExists   the id for a fork is taken by another conversation
 ├── RequestConflict      the request id was used for other content
 ├── DocumentConflict     a document is no longer what an edit was made of
 ├── ConversationBusy     asked to be refused when busy, and it is
@@ -39,6 +41,14 @@ class NoSuchConversation(TarryError):
 
 class NoSuchTask(TarryError):
     """Nothing has that id, or it is nothing that takes signals."""
+
+
+class NoSuchEntry(TarryError):
+    """The conversation has no entry with that number; nothing was forked."""
+
+
+class ConversationExists(TarryError):
+    """A conversation has that id, and is not the fork that was asked for; nothing was forked."""
 
 
 class RequestConflict(TarryError):

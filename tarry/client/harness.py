@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
-import time
-import uuid
 from collections.abc import AsyncIterator
 from datetime import timedelta
 from typing import Any, TypeVar, overload
@@ -22,6 +19,7 @@ from signals.tokens import Signal
 from tarry import app as apps
 from tarry import attributes
 from tarry.client import registry, signals, tasks
+from tarry.client.checks import checked_id
 from tarry.client.conversation import Conversation
 from tarry.client.durable_tasks import DurableTaskHandle, start_task
 from tarry.client.errors import UPDATE_TIMEOUT, NoSuchConversation, NoSuchTask, NotHeld, reaching_server, translate
@@ -70,7 +68,7 @@ class Harness:
         Raises:
             ValueError: the id is empty, longer than 200 bytes, or holds `/`, `~` or a control character.
         """
-        return Conversation(self.client, self.settings, self._reader, _checked_id(conversation_id), agent)
+        return Conversation(self.client, self.settings, self._reader, checked_id(conversation_id), agent)
 
     async def start_task(self, task: DurableTask[In, R], input: In, *, key: str | None = None) -> DurableTaskHandle[R]:
         """Start a durable task, durably when it returns, also when no worker is up.
@@ -275,20 +273,3 @@ class Harness:
                 raise NoSuchConversation(f"there is no running {task_id}") from error
             raise
         return True
-
-
-def _checked_id(conversation_id: str | None) -> str:
-    if conversation_id is None:
-        return f"conv-{_uuid7()}"
-    if not 0 < len(conversation_id.encode()) <= 200:
-        raise ValueError("a conversation id has 1 to 200 bytes")
-    if any(c in "/~" or not c.isprintable() for c in conversation_id):
-        raise ValueError(f"conversation id {conversation_id!r} must not hold '/', '~' or control characters")
-    return conversation_id
-
-
-def _uuid7() -> uuid.UUID:
-    """A time-ordered id (RFC 9562), so that lists of conversations sort by age."""
-    bits = (time.time_ns() // 1_000_000) << 80 | secrets.randbits(80)
-    bits = bits & ~(0xF << 76) | 0x7 << 76
-    return uuid.UUID(int=bits & ~(0x3 << 62) | 0x2 << 62)

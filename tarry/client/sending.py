@@ -15,13 +15,14 @@ from temporalio.client import (
     WorkflowUpdateRPCTimeoutOrCancelledError,
 )
 from temporalio.common import SearchAttributePair, TypedSearchAttributes, WorkflowIDConflictPolicy
-from temporalio.exceptions import ApplicationError
+from temporalio.exceptions import ApplicationError, WorkflowAlreadyStartedError
 from temporalio.service import RPCError
 
 from tarry import attributes
 from tarry.client.errors import UPDATE_TIMEOUT, translate
 from tarry.core.agent import Agent
-from tarry.core.conversation import ConversationInput
+from tarry.core.conversation import ConversationInput, ConversationState
+from tarry.core.lineage import PARENT_MEMO
 from tarry.core.protocol import CONVERSATION, DUPLICATE, OWNER_MEMO
 
 M = TypeVar("M", bound=BaseModel)
@@ -47,6 +48,18 @@ class Road:
     async def start(self, *, owner: str) -> None:
         """Start it without an input, owned by the task `owner`; one that is there already stays as it is."""
         await self._start(memo={OWNER_MEMO: owner})
+
+    async def start_as(self, state: ConversationState, owner: str = "") -> bool:
+        """Start it as a fork that begins with `state`, owned by the task `owner` if given; False: its id is taken."""
+        birth = self._birth
+        memo: dict[str, Any] = {PARENT_MEMO: state.parent, **({OWNER_MEMO: owner} if owner else {})}
+        begun = birth["arg"].model_copy(update={"nonce": state.nonce, "carry": state})
+        birth |= {"arg": begun, "id_conflict_policy": WorkflowIDConflictPolicy.FAIL, "memo": memo}
+        try:
+            await self.client.start_workflow(**birth)
+        except WorkflowAlreadyStartedError:
+            return False
+        return True
 
     async def _update(self, name: str, input: Any, as_type: type[M]) -> M:
         start: WithStartWorkflowOperation[Any, Any] = WithStartWorkflowOperation(**self._birth)

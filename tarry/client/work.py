@@ -8,6 +8,7 @@ from pydantic import Field
 from temporalio.client import WorkflowExecution
 
 from tarry import attributes
+from tarry.core.lineage import PARENT_MEMO, Parent
 from tarry.core.messages import Frozen
 from tarry.core.protocol import CONVERSATION, DURABLE_TASK, GENERATION, TOOL_CALL
 from tarry.core.waiting import PARKED_MEMO, ParkedNote
@@ -38,6 +39,7 @@ class WorkItem(Frozen):
     path: tuple[str, ...] = Field(
         default=(), description="of a question in a list: the ids from the root conversation down to who asks"
     )
+    parent: Parent | None = Field(default=None, description="of a conversation that is a fork")
 
 
 async def work_item(execution: WorkflowExecution) -> WorkItem:
@@ -54,12 +56,19 @@ async def work_item(execution: WorkflowExecution) -> WorkItem:
         waiting_for=tuple(found.get(attributes.WAITING_FOR) or ()),
         until=found.get(attributes.DEADLINE),
         question=note.text if note else "",
+        parent=await parent_of(execution),
     )
 
 
 def kind_of(execution: WorkflowExecution) -> str:
     """What people call a workflow of this type."""
     return _KINDS.get(execution.workflow_type, execution.workflow_type)
+
+
+async def parent_of(execution: WorkflowExecution) -> Parent | None:
+    """Whose entries a fork begins with, None of what is no fork."""
+    parent: Parent | None = await execution.memo_value(PARENT_MEMO, default=None, type_hint=Parent)
+    return parent
 
 
 async def parked_note(execution: WorkflowExecution) -> ParkedNote | None:

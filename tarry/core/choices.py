@@ -54,6 +54,13 @@ class Choices(BaseModel):
         """The choices that counted when entry `entry` was written; the oldest known ones for one before these."""
         return next((choice.agent for choice in reversed(self.log) if choice.entry <= entry), self.log[0].agent)
 
+    def forked(self, at: int, agent: Agent | None) -> Choices:
+        """Those that a fork begins with: as of that entry, and those before; then `agent`, if given, instead."""
+        log = [choice for choice in self.log if choice.entry <= at] or self.log[:1]
+        if agent is not None:
+            log.append(Choice(agent=agent, entry=at, number=log[-1].number + 1))
+        return Choices(log=_bounded(log))
+
     def choose(self, change: AgentChange, entry: int) -> None:
         """Change them where the transcript has `entry` entries; what changes nothing leaves no trace."""
         agent = change.applied_to(self.agent)

@@ -21,6 +21,7 @@ from tarry.core.compactions import Compactions
 from tarry.core.documents import Documents, DocumentsQuery, DocumentsView
 from tarry.core.inbox import Conflict, Inbox, Queued, Record
 from tarry.core.ledger import Ledger
+from tarry.core.lineage import Parent
 from tarry.core.live_inbox import inbox_items
 from tarry.core.mail import Boundary, TakeInput, Taken
 from tarry.core.messages import AssistantMessage, Frozen, Usage
@@ -79,6 +80,7 @@ class ConversationState(BaseModel):
     choices: Choices = Field(default_factory=Choices)
     by_boundary: bool = Field(default=False, description="False: one input a run; notes of commits wait for its end")
     compactions: Compactions = Field(default_factory=Compactions)
+    parent: Parent | None = None
     ended_runs: list[AfterRun] = Field(default_factory=list, description="hooks are to be told of their end")
 
     @model_validator(mode="before")
@@ -378,6 +380,7 @@ class ConversationState(BaseModel):
             inbox=inbox_items(self.inbox.queue),
             placed=self.open.requests if self.open else (),
             agent=self.choices.agent,
+            parent=self.parent,
         )
 
 

@@ -16,6 +16,7 @@ from tarry.core.agent import Agent, ForAgent
 from tarry.core.compaction_view import CompactionView, ContextFull
 from tarry.core.glances import InboxItem, Retry
 from tarry.core.ledger import Ledger
+from tarry.core.lineage import Parent
 from tarry.core.messages import AssistantMessage, Frozen, Usage
 from tarry.core.output import OutputSchema
 from tarry.core.prompt import Beside
@@ -187,6 +188,7 @@ class ConversationView(Frozen):
     inbox: tuple[InboxItem, ...] = Field(default=(), description="the oldest of what is queued")
     placed: tuple[str, ...] = Field(default=(), description="request ids of what the open run answers")
     agent: Agent = Field(default=Agent(), description="what the conversation has chosen")
+    parent: Parent | None = Field(default=None, description="of a fork: whose entries it begins with")
 
 
 class GenerationView(Frozen):
@@ -207,6 +209,9 @@ class GenerationView(Frozen):
     retry: Retry | None = Field(default=None, description="when a request that failed is sent again, and why")
     compaction: CompactionView | None = Field(default=None, description="the one that its next request waits for")
     after_run: bool = Field(default=False, description="whether hooks are to be told of its end")
+    taken_up: dict[int, int] = Field(
+        default_factory=dict, description="at which entries it was told of new choices, by their number"
+    )
 
 
 RunStatus = Literal["done", "unanswered"]

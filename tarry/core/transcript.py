@@ -2,7 +2,8 @@
 
 Pure: time comes in as `at`. Each entry carries `chain = sha256(previous chain + canonical JSON of its
 message)`, so that a chain names one entry *and* all before it: a reset, a fork or a reused id never reads
-another timeline's entries (spec §6.1).
+another timeline's entries (spec §6.1). A fork shares chains with its parent up to its last shared entry; that of its
+first own one covers its nonce too, and so do all that follow.
 
 Chains and sizes are computed again when a workflow is replayed, with the code of that day. So a chain covers
 only what a model reads, defaults left out, and a size only content: a field added later changes neither.
@@ -11,6 +12,7 @@ only what a model reads, defaults left out, and a size only content: a field add
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, Literal
 
@@ -98,7 +100,10 @@ class Entry(Draft):
 
 
 class PageRef(Frozen):
-    """A sealed page: the entries from `first` up to, not including, `last.index`, behind `ref` in the store."""
+    """A sealed page: the entries from `first` up to, not including, `last.index`, behind `ref` in the store.
+
+    A fork may share less of a page than `ref` leads to: what comes after `last` is not its own.
+    """
 
     ref: str
     first: Position
@@ -106,6 +111,13 @@ class PageRef(Frozen):
     size: int
     head: Position | None = Field(default=None, description="of the newest head marker in it")
     level: int = Field(default=0, description="0: it holds entries; else references of pages, one level lower")
+
+
+class Branch(Frozen):
+    """Where the own entries of a fork begin, and the nonce that the chain of the first one covers."""
+
+    index: int
+    nonce: str
 
 
 class Page(Frozen):
@@ -129,15 +141,28 @@ def _before(entry: Entry) -> Position:
     return Position(index=entry.index, chain=entry.prev)
 
 
-def place(draft: Draft, after: Position) -> Entry:
-    """Give `draft` its index and chain."""
+def sealed(ref: str, entries: Sequence[Entry]) -> PageRef:
+    """The page of these entries, once they stand behind `ref`."""
+    return PageRef(
+        ref=ref,
+        first=_before(entries[0]),
+        last=entries[-1].position,
+        size=sum(entry.size() for entry in entries),
+        head=next((entry.head for entry in reversed(entries) if entry.head is not None), None),
+    )
+
+
+def place(draft: Draft, after: Position, nonce: str = "") -> Entry:
+    """Give `draft` its index and chain; `nonce` is of the fork whose first entry it is."""
     message = None if draft.message is None else draft.message.model_dump(mode="json", exclude_defaults=True)
-    fields = [after.index, draft.kind, draft.run, message]
+    fields: list[Any] = [after.index, draft.kind, draft.run, message]
     # Only then: the chains of all other entries are as they were before there were heads and prompts.
     if draft.head is not None:
         fields.append(draft.head.index)
     if draft.prompt is not None:
         fields.append(draft.prompt.model_dump(mode="json", exclude_defaults=True))
+    if nonce:
+        fields.append(nonce)
     chain = hashlib.sha256((after.chain + canonical_json(fields)).encode()).hexdigest()
     return Entry(**dict(draft), index=after.index, prev=after.chain, chain=chain)
 
@@ -149,6 +174,7 @@ class Transcript(BaseModel):
     pages: list[PageRef] = Field(default_factory=list)
     tail: list[Entry] = Field(default_factory=list)
     tail_bytes: int = 0
+    branch: Branch | None = Field(default=None, description="None: it shares no entries with a conversation before it")
 
     @property
     def end(self) -> Position:
@@ -173,7 +199,9 @@ class Transcript(BaseModel):
 
     def append(self, draft: Draft) -> Entry:
         """Place `draft` after the newest entry and return it."""
-        entry = place(draft, self.end)
+        end = self.end
+        is_first = self.branch is not None and self.branch.index == end.index
+        entry = place(draft, end, self.branch.nonce if self.branch is not None and is_first else "")
         self._add(entry)
         return entry
 

@@ -220,6 +220,7 @@ def test_every_field_of_a_view_is_told_by_an_event() -> None:
     assert set(LiveView.model_fields) - told == {
         "conversation_id",
         "nonce",
+        "parent",
         "open_generation",
         "entries",
         "run",
