@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Mapping
 from typing import Annotated, Any, TypeVar
 
 import typer
@@ -60,18 +60,22 @@ async def _ask(output: Output, text: str, conversation_id: str | None, wanted: W
 
 async def _answered(output: Output, found: Serving, submission: Submission) -> SubmissionView:
     waiting = settled(found.harness, submission, output.progress)
-    return await waiting if found.worker is None else await _beside(found.worker, waiting, submission)
+    return await waiting if found.worker is None else await beside(found.worker, waiting, ids(submission))
 
 
-async def _beside(worker: Child, work: Coroutine[Any, Any, T], submission: Submission) -> T:
-    """The result of `work`, unless our own worker dies first."""
+async def beside(worker: Child, work: Coroutine[Any, Any, T], facts: Mapping[str, object]) -> T:
+    """The result of `work`, unless our own worker dies first.
+
+    Raises:
+        Problem: it did; with `facts`.
+    """
     task, death = asyncio.ensure_future(work), asyncio.ensure_future(worker.wait())
     try:
         await asyncio.wait({task, death}, return_when=asyncio.FIRST_COMPLETED)
         if task.done():
             return task.result()
         text = f"{ended(death.result())}, see {worker.log}; a worker that is started goes on with the question"
-        raise Problem(ExitCode.NO_ANSWER, "worker_died", text, ids(submission))
+        raise Problem(ExitCode.NO_ANSWER, "worker_died", text, facts)
     finally:
         task.cancel()
         death.cancel()

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from tarry.cli.ask import ask
+from tarry.cli.chat import chat
 from tarry.cli.compact import compact
 from tarry.cli.configure import configure
 from tarry.cli.demo import app as demo
@@ -41,6 +42,7 @@ for _command in (
     worker,
     gateway,
     ask,
+    chat,
     submit,
     wait,
     transcript,

@@ -110,16 +110,18 @@ def scrolled(entry: Entry) -> list[Text]:
             said = [Text(render.plain(message.text), "dim")] if message.text.strip() else []
             return [*said, *(render.call(request) for request in message.calls)]
         case ToolMessage() as message:
-            return [_result(message, entry)]
+            return [result_line(message, entry)]
         case None:
             return [Text(render.plain(entry.note), "italic dim")]
     return []
 
 
-def _result(message: ToolMessage, entry: Entry) -> Text:
+def result_line(message: ToolMessage, entry: Entry) -> Text:
+    """How a call ended, on one line."""
     sign, style = ("✗", "red") if message.is_error else ("✓", "green")
     spent = f"{entry.tool.duration_ms / 1000:.1f} s" if entry.tool else ""
-    return Text.assemble((f"{sign} ", style), (message.name, "bold"), f" {spent}  ", (_last_line(message.text), "dim"))
+    said = _last_line(message.text.partition("\n<harness>")[0])
+    return Text.assemble((f"{sign} ", style), (message.name, "bold"), f" {spent}  ", (said, "dim"))
 
 
 def going_on(run: LiveRun, now: datetime) -> list[RenderableType]:

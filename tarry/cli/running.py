@@ -6,6 +6,7 @@ import asyncio
 import os
 import signal
 import sys
+import termios
 from collections.abc import Coroutine
 from typing import Any, TypeVar
 
@@ -29,11 +30,12 @@ async def _interruptible(work: Coroutine[Any, Any, T]) -> T:
     task = asyncio.current_task()
     assert task is not None
     is_told = False
+    modes = termios.tcgetattr(sys.stdin) if sys.stdin.isatty() else None
 
     def told() -> None:
         nonlocal is_told
         if is_told:
-            _end_at_once()
+            _end_at_once(modes)
         is_told = True
         task.cancel()
 
@@ -48,8 +50,10 @@ async def _interruptible(work: Coroutine[Any, Any, T]) -> T:
         raise Problem(ExitCode.INTERRUPTED, "interrupted", "interrupted") from None
 
 
-def _end_at_once() -> None:
+def _end_at_once(modes: list[Any] | None) -> None:
     """Children are tethered to this process and end with it."""
     if sys.stderr.isatty():
         os.write(sys.stderr.fileno(), _SHOW_CURSOR.encode())
+    if modes is not None:
+        termios.tcsetattr(sys.stdin, termios.TCSADRAIN, modes)
     os._exit(ExitCode.INTERRUPTED)

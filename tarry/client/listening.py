@@ -36,8 +36,10 @@ _TELLING = frozenset(
 class Listening:
     """Listens to any number of workflows. `told` is set when something happened to those in `news`."""
 
-    def __init__(self, client: Client) -> None:
+    def __init__(self, client: Client, root: str) -> None:
+        """`root` is the one to be asked whether there is a worker, when what came to any of them is not taken up."""
         self._client = client
+        self._root = root
         self._listeners: dict[str, asyncio.Task[None]] = {}
         self.told = asyncio.Event()
         self.news: set[str] = set()
@@ -100,7 +102,7 @@ class Listening:
                 if last.event_type in _TELLING:
                     self._tell(workflow_id)
                 elif last.event_type == EventType.EVENT_TYPE_WORKFLOW_TASK_SCHEDULED:
-                    overdue = asyncio.get_running_loop().call_later(OVERDUE, self._tell, workflow_id)
+                    overdue = asyncio.get_running_loop().call_later(OVERDUE, self._tell, self._root)
         finally:
             if overdue is not None:
                 overdue.cancel()

@@ -16,6 +16,7 @@ from temporalio.client import Client, WorkflowQueryFailedError
 from temporalio.service import RPCError, RPCStatusCode
 
 from tarry.client.errors import NoSuchConversation, ServerUnavailable
+from tarry.client.listening import OVERDUE
 from tarry.client.questions import open_questions
 from tarry.client.sights import CallSight, RunSight, describe, see_call, see_run, task_id_of
 from tarry.core.live import (
@@ -69,7 +70,14 @@ class Looker:
         self._settled: tuple[SubmissionView, ...] = ()
         self._below = Below(client, conversation_id)
         self._unread: set[str] = {conversation_id}
+        self._asked = 0.0
         self.contact: Contact = "up"
+
+    @property
+    def _lacks_worker(self) -> bool:
+        """Whether something waits for a worker, of whom no event tells."""
+        request = self._sight is not None and self._sight.lacks_worker
+        return request or any(call.lacks_worker for call in self._calls.values())
 
     @property
     def listens_to(self) -> list[str]:
@@ -97,6 +105,8 @@ class Looker:
             NoSuchConversation: nothing with that id.
         """
         self._unread |= set(news)
+        if self._lacks_worker and time.monotonic() - self._asked > OVERDUE:
+            self._unread.add(self._id)
         try:
             await self._ask(set(self._unread))
             self._unread.clear()
@@ -122,6 +132,7 @@ class Looker:
         """Query what has news, the conversation first."""
         old = self._conversation
         if self._id in news or old is None:
+            self._asked = time.monotonic()
             found = await self._query(self._id, VIEW, ConversationView)
             if found is None:
                 raise NoSuchConversation(f"there is no conversation {self._id}")

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 
+from temporalio.api.enums.v1 import PendingActivityState
 from temporalio.api.workflow.v1 import PendingActivityInfo
 from temporalio.client import Client, WorkflowExecutionDescription, WorkflowExecutionStatus
 from temporalio.service import RPCError, RPCStatusCode
@@ -29,10 +30,15 @@ _STATUSES: tuple[CallStatus, ...] = ("gated", "sleeping", "waiting", "held")
 
 @dataclass(frozen=True)
 class RunSight:
-    """A generation: the response that is under way, and the ids of its open calls, by turn and slot."""
+    """A generation: the response that is under way, and the ids of its open calls, by turn and slot.
+
+    Attributes:
+        lacks_worker: nobody has taken the request up yet.
+    """
 
     message: LiveMessage | None = None
     calls: Mapping[tuple[int, int], str] = field(default_factory=dict)
+    lacks_worker: bool = False
 
 
 @dataclass(frozen=True)
@@ -42,12 +48,14 @@ class CallSight:
     Attributes:
         streams: its code runs, and what it publishes is seen here alone.
         looks_below: something below it may ask a question.
+        lacks_worker: nobody has taken its run up yet.
     """
 
     call: LiveCall
     question: Question | None
     streams: bool
     looks_below: bool
+    lacks_worker: bool = False
 
 
 async def describe(client: Client, workflow_id: str) -> WorkflowExecutionDescription | None:
@@ -71,7 +79,8 @@ async def see_run(client: Client, generation_id: str) -> RunSight:
     message = None
     if request is not None:
         message = LiveMessage(id=f"{found.run_id[-8:]}.{request.activity_id}", text=await _streamed(client, request))
-    return RunSight(message, {place: task_id for task_id in ids if (place := place_of(task_id)) is not None})
+    calls = {place: task_id for task_id in ids if (place := place_of(task_id)) is not None}
+    return RunSight(message, calls, lacks_worker=_is_untaken(request))
 
 
 async def see_call(client: Client, task_id: str, asked: LiveCall) -> CallSight:
@@ -94,6 +103,7 @@ async def see_call(client: Client, task_id: str, asked: LiveCall) -> CallSight:
         question_of(task_id, path_of(task_id, {}), note) if note is not None and is_asking else None,
         streams=is_open and run is not None,
         looks_below=is_open and not is_asking and (run is None or bool(found.raw_description.pending_children)),
+        lacks_worker=is_open and _is_untaken(run),
     )
 
 
@@ -111,6 +121,11 @@ def task_id_of(generation_id: str, turn: int, slot: int) -> str:
 def _pending(description: WorkflowExecutionDescription, activity_type: str) -> PendingActivityInfo | None:
     pending = description.raw_description.pending_activities
     return next((activity for activity in pending if activity.activity_type.name == activity_type), None)
+
+
+def _is_untaken(activity: PendingActivityInfo | None) -> bool:
+    """Whether it waits for a worker; one whose worker was lost leaves no event either."""
+    return activity is not None and activity.state == PendingActivityState.PENDING_ACTIVITY_STATE_SCHEDULED
 
 
 async def _streamed(client: Client, activity: PendingActivityInfo) -> Streamed:

@@ -101,7 +101,7 @@ class Watcher:
 
     def __init__(self, client: Client, reader: EntryReader, conversation_id: str) -> None:
         self._looker = Looker(client, reader, conversation_id)
-        self._listening = Listening(client)
+        self._listening = Listening(client, conversation_id)
         self._id = conversation_id
         self._listeners: set[Listener] = set()
         self._view: LiveView | None = None
