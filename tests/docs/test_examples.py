@@ -221,6 +221,12 @@ Emma
 The heavy one
 On the shelf: Emma, The heavy one
 """,
+    "18_watch.py": """\
+the first saw the tool at work: True
+... and the answer grow: True
+the second heard: tool_result turn_end turn_end run_end
+events that watching added: 0
+""",
 }
 
 
