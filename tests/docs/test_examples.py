@@ -137,6 +137,18 @@ I heard: North is green, the rest is white. / What is left?
   user: What is left?
   assistant: I heard: North is green, the rest is white. / What is left?
 """,
+    "14_fork.py": """\
+at the point: I have attic 40, garden 65, terrace 90.
+one way: I have the attic for 40.
+the other: I have the terrace for 90.
+chosen: nothing, attic, terrace
+a fork of a fork: I have the attic for 40.
+by then, and now: terrace and attic
+  0 messages shared, 3 of its own
+  3 messages shared, 3 of its own
+  3 messages shared, 3 of its own
+  6 messages shared, 3 of its own
+""",
     "15_compaction.py": """\
 I read 1 messages
 I read 3 messages

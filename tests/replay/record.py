@@ -18,13 +18,14 @@ from tests.replay.scenarios_agents import AGENTS
 from tests.replay.scenarios_busy import BUSY
 from tests.replay.scenarios_compaction import COMPACTION
 from tests.replay.scenarios_documents import DOCUMENTS
+from tests.replay.scenarios_forks import FORKS
 from tests.replay.scenarios_gates import GATES
 from tests.replay.scenarios_parked import PARKED
 from tests.replay.scenarios_prompt import PROMPT
 from tests.replay.scenarios_tasks import TASKS
 from tests.replay.studio import Studio
 
-SCENARIOS = RUNS | PARKED | TASKS | GATES | DOCUMENTS | COMPACTION | BUSY | AGENTS | PROMPT
+SCENARIOS = RUNS | PARKED | TASKS | GATES | DOCUMENTS | COMPACTION | BUSY | AGENTS | PROMPT | FORKS
 
 
 async def record(scenarios: list[str]) -> None:
