@@ -5,13 +5,18 @@ from __future__ import annotations
 import asyncio
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
+from temporalio.client import Client
+from temporalio.service import RPCError, RPCStatusCode
 
 from tarry import App, Extension, Received, Sleep, ToolApi
-from tarry.client import Conversation
+from tarry.client import Conversation, asking, forking
 from tarry.core import folding, transcript
+from tarry.core.forks import FORK_SOURCE
 from tarry.core.messages import ToolMessage
+from tarry.core.protocol import VIEW
 from tarry.core.results import missing_result_text
 from tarry.embedded import EmbeddedServer
 from tarry.models import ModelRequest
@@ -177,6 +182,52 @@ async def test_a_fork_of_a_run_that_sealed_pages_and_turned_over_has_its_entries
         assert (await parent.transcript())[: len(entries)] == entries
 
 
+@pytest.mark.parametrize("is_gone", [False, True])
+async def test_a_run_that_ends_while_it_is_forked_leaves_a_whole_fork(
+    server: EmbeddedServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_gone: bool
+) -> None:
+    """It ends between the look at its conversation and the one at it, and may even be forgotten by then."""
+    looks: list[str] = []
+
+    async def ask_late(client: Client, workflow_id: str, name: str, *rest: Any) -> Any:
+        looks.append(name)
+        if name == VIEW:
+            await on.harness.signal(task_id, ANSWER, "k", Answer(text="yes"))
+            await submission.wait()
+            if is_gone:
+                raise RPCError("forgotten", RPCStatusCode.NOT_FOUND, b"")
+        return await asking.ask(client, workflow_id, name, *rest)
+
+    async with stage(server, app_with(_in_turn([])), tmp_path) as on:
+        parent = on.harness.conversation()
+        submission = await parent.submit("go")
+        task_id = await parked(on, parent, 1, 0)
+        monkeypatch.setattr(forking, "ask", ask_late)
+        fork = await parent.fork()
+
+        assert await fork.transcript() == await parent.transcript()
+        assert kinds(await fork.transcript()) == ["user", "assistant", "tool_result", "assistant"]
+        assert looks == [FORK_SOURCE, VIEW, *([FORK_SOURCE] * 2 if is_gone else [])]
+
+
+async def test_choices_of_an_open_run_count_in_a_fork_from_where_it_took_them_up(
+    server: EmbeddedServer, tmp_path: Path
+) -> None:
+    async with stage(server, app_with(_in_turn([])), tmp_path) as on:
+        parent = on.harness.conversation()
+        submission = await parent.submit("go")
+        task_id = await parked(on, parent, 1, 0)
+        before = len(await parent.transcript())
+        await parent.configure(cwd="/new")
+        early = [await (await parent.fork(at)).agent() for at in (before - 1, None)]
+        await on.harness.signal(task_id, ANSWER, "k", Answer(text="yes"))
+        await submission.wait()
+        late = [await (await parent.fork(at)).agent() for at in (before - 1, None)]
+
+        assert [agent.cwd for agent in early] == [None, "/new"]
+        assert late == early
+
+
 def _in_turn(rounds: list[Reply]) -> ScriptedModel:
     """Plays the rounds after `go`, then waits, then is done; all else is fine."""
 
@@ -187,6 +238,7 @@ def _in_turn(rounds: list[Reply]) -> ScriptedModel:
         results = [message for message in request.messages if isinstance(message, ToolMessage)]
         if len(results) < 2 * len(rounds):
             return rounds[len(results) // 2]
-        return calls(call("waits")) if results[-1].name != "waits" else say("done")
+        has_waited = bool(results) and results[-1].name == "waits"
+        return say("done") if has_waited else calls(call("waits"))
 
     return ScriptedModel.for_each_input([decide] * (len(rounds) + 2))
