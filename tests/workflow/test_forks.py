@@ -193,3 +193,48 @@ async def test_parent_and_fork_turn_over_and_keep_what_they_share(server: Embedd
         assert view.parent is not None
         listed = [item async for item in on.harness.work(conversation_id=fork.id)]
         assert [item.parent for item in listed] == [view.parent]
+
+
+async def test_who_watches_a_fork_sees_what_it_shares_and_then_what_it_says(
+    server: EmbeddedServer, tmp_path: Path
+) -> None:
+    async with stage(server, app_of(echoing()), tmp_path) as on:
+        parent = on.harness.conversation()
+        await ask(parent, "one")
+        fork = await parent.fork()
+        watching = fork.watch()
+        first = (await anext(watching)).view
+        await ask(fork, "two")
+        async for change in watching:
+            if len(change.view.entries) == 4 and change.view.run is None:
+                break
+
+        assert first.parent == change.view.parent is not None
+        assert list(first.entries) == (await fork.transcript())[:2]
+        assert [entry.message.text for entry in change.view.entries if entry.message] == ["one", "one!", "two", "two!"]
+
+
+async def test_a_conversation_that_was_ended_by_force_can_be_forked(server: EmbeddedServer, tmp_path: Path) -> None:
+    async with stage(server, app_of(echoing()), tmp_path) as on:
+        parent = on.harness.conversation()
+        await ask(parent, "one")
+        await on.client.get_workflow_handle(parent.id).terminate()
+        fork = await parent.fork()
+
+        assert (await ask(fork, "two")).text == "two!"
+        assert await texts(fork) == ["one", "one!", "two", "two!"]
+
+
+async def test_a_tail_that_is_too_large_for_a_start_becomes_a_page(server: EmbeddedServer, tmp_path: Path) -> None:
+    async with stage(server, app_of(echoing()), tmp_path) as on:
+        parent = on.harness.conversation()
+        large = "long " * 100_000
+        await parent.write(large)
+        await parent.write("short")
+        forks = [await parent.fork(at) for at in (0, 1)]
+        history = await on.client.get_workflow_handle(forks[1].id).fetch_history()
+
+        for fork, notes in zip(forks, ([large], [large, "short"]), strict=True):
+            assert [entry.note for entry in await fork.transcript()] == notes
+        assert history.events[0].ByteSize() < 4_096
+        assert (await ask(forks[1], "one")).text == "one!"
