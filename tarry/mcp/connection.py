@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 from mcp import Client, MCPError
 from mcp.shared.dispatcher import ProgressFnT
-from mcp.types import CONNECTION_CLOSED, INVALID_REQUEST, CallToolResult, Tool
+from mcp.types import CONNECTION_CLOSED, CallToolResult, Tool
 
 from tarry.mcp.servers import CONNECT_SECONDS, McpServer
 
@@ -22,6 +22,10 @@ T = TypeVar("T")
 
 MAX_PAGES = 100
 END_SECONDS = 0.5
+_UNKNOWN_SESSION = frozenset(
+    {"session not found", "session terminated", "not found: invalid or expired session id"},
+)
+"""What servers, and the library for them, answer to a call in a session that they do not know, and do not look at."""
 
 
 class McpUnavailable(Exception):
@@ -105,9 +109,10 @@ class Connection:
         try:
             return await self._while_open(opened, opened.client.call_tool(tool, arguments, None, progress))
         except MCPError as error:
-            if error.code != INVALID_REQUEST:
+            # Whatever else is called an invalid request may have been carried out before it was answered so.
+            if error.message.strip().lower() not in _UNKNOWN_SESSION:
                 raise
-        # A server that was started anew does not know the session, and has not looked at the call.
+        # The server was started anew.
         opened.retire()
         opened = await self._opened()
         return await self._while_open(opened, opened.client.call_tool(tool, arguments, None, progress))
