@@ -21,12 +21,13 @@ class Choosing:
     def __init__(self, state: ConversationState) -> None:
         self._state = state
         self._is_telling = False
+        self._is_leaving = False
         workflow.set_update_handler(CONFIGURE, self._configure)
 
     async def _configure(self, change: AgentChange) -> Agent:
         """Take new choices; returns once the open run knows them, so that its next request goes by them."""
         self._state.configure(change)
-        await workflow.wait_condition(lambda: not self._state.is_run_behind and not self._is_telling)
+        await workflow.wait_condition(lambda: not self._must_tell and not self._is_telling)
         return self._state.choices.agent
 
     async def serve(self) -> None:
@@ -36,6 +37,15 @@ class Choosing:
             self._is_telling = True
             await self._tell()
             self._is_telling = False
+
+    def leave(self, *, is_leaving: bool) -> None:
+        """The workflow turns over, or goes on after all. Before it turns over it waits for those who configure it."""
+        self._is_leaving = is_leaving
+
+    @property
+    def _must_tell(self) -> bool:
+        """Whether the open run does not know of a change; one that begins after the turn is not there to be told."""
+        return self._state.is_run_behind and (self._is_begun or not self._is_leaving)
 
     @property
     def _is_begun(self) -> bool:

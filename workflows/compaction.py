@@ -36,7 +36,7 @@ async def summarise(input: SummaryInput, settings: RunSettings, stop: StopSwitch
         if isinstance(answer, Summary | NoSummary):
             if answer.model:
                 spent = spent.with_request(answer.model, answer.usage)
-            return answer.model_copy(update={"spent": spent})
+            return answer.model_copy(update={"usage": spent.total.usage, "spent": spent})
         if isinstance(answer, machine.Failed) and answer.failure.model:
             spent = spent.with_request(answer.failure.model, answer.failure.usage)
         error = answer.failure.text if isinstance(answer, machine.Failed) else "its worker was lost"
@@ -44,11 +44,11 @@ async def summarise(input: SummaryInput, settings: RunSettings, stop: StopSwitch
             seconds = budget.pause(answer, settings)
         except GiveUp as end:
             why: Literal["aborted", "failed"] = "aborted" if isinstance(answer, machine.Aborted) else "failed"
-            return NoSummary(why=why, detail=str(end), spent=spent)
+            return NoSummary(why=why, detail=str(end), usage=spent.total.usage, spent=spent)
         if seconds:
             show("retry", budget.attempt, error, workflow.now() + timedelta(seconds=seconds))
             await stop.pause(seconds, error)
-    return NoSummary(why="aborted", detail="stopped", spent=spent)
+    return NoSummary(why="aborted", detail="stopped", usage=spent.total.usage, spent=spent)
 
 
 class RunCompaction:

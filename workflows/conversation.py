@@ -117,11 +117,14 @@ class Conversation:
         await supervise(self._body(), self._abort_all)
         while self._stop.is_set or self._must_stay:  # a Stop, or a commit, in the very task that turns over
             await supervise(self._body(), self._abort_all)
+        if self._state.is_run_behind:  # it has not begun yet, and begins with what was chosen meanwhile
+            self._state.tell_choices()
         next_run = input.model_copy(update={"carry": self._state, "agent": Agent(), "folds": True})
         workflow.continue_as_new(next_run, memo=dict(workflow.memo()))  # or lists would forget what was spent
 
     async def _body(self) -> None:
         """Answer inputs until it is time to continue as new."""
+        self._choosing.leave(is_leaving=False)
         while True:
             await workflow.wait_condition(
                 lambda: self._state.open is not None or self._state.is_untidy or self._should_turn_over()
@@ -131,6 +134,7 @@ class Conversation:
             elif self._state.is_untidy:
                 await self._tidy()
             if self._should_turn_over():
+                self._choosing.leave(is_leaving=True)
                 return
 
     async def _answer(self, run: OpenRun) -> None:
@@ -296,6 +300,8 @@ class Conversation:
             if await find_submission(self._state.inbox, request_id) is None:
                 return "not_found"
             answer = self._state.inbox.take_back(request_id)
+            if answer == "withdrawn":
+                self._state.compactions.withdrawn(request_id)
             self._tell_settled()
             return answer
 

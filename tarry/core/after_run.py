@@ -7,6 +7,7 @@ that a run which is told of again, as after a reset, starts none twice.
 from __future__ import annotations
 
 from tarry.core.commits import StartTask
+from tarry.core.inbox import OWN_IDS
 from tarry.core.messages import AssistantMessage, Frozen
 from tarry.core.protocol import ResolvedCall, RunResult, RunSettings, SubmitInput, digest
 from tarry.core.run_hooks import RunEnd, RunHookAnswer, RunHookInput
@@ -24,6 +25,7 @@ class AfterRun(Frozen):
     @classmethod
     def of(cls, generation_id: str, request_ids: tuple[str, ...], settings: RunSettings, result: RunResult) -> AfterRun:
         """What they are told of a run that ended so."""
+        settings = settings.for_calls()
         answers = [entry.message.text for entry in result.entries if isinstance(entry.message, AssistantMessage)]
         input = RunHookInput(
             moment="after_run",
@@ -49,7 +51,7 @@ class AfterRun(Frozen):
 
     def notes(self, answer: RunHookAnswer) -> list[SubmitInput]:
         """What went wrong with the hooks, for people."""
-        scope = f"after-run-{digest(self.input.generation_id)}"
+        scope = OWN_IDS[1] + digest(self.input.generation_id)
         return [
             SubmitInput(content=problem, request_id=f"{scope}-{number}", write=Write(kind="note"))
             for number, problem in enumerate(answer.problems)

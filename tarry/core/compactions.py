@@ -11,7 +11,7 @@ from pydantic import BaseModel, Field
 from tarry.core.compacting import CompactInput, NoSummary, Summary
 from tarry.core.compaction import framed
 from tarry.core.compaction_view import CompactionReason, CompactionStatus, CompactionView
-from tarry.core.inbox import Full
+from tarry.core.inbox import OWN_IDS, Full
 from tarry.core.messages import Frozen
 from tarry.core.protocol import RunSettings, SubmitInput
 from tarry.core.transcript import Position
@@ -26,7 +26,7 @@ NO_PROGRESS_LIMIT = 3
 """Compactions in a row that made nothing smaller; then none begins by itself until one does."""
 
 
-WRITES = "tarry.compaction:"
+WRITES = OWN_IDS[0]
 """How the request ids of what a compaction writes begin; that of the compaction follows."""
 
 
@@ -141,6 +141,11 @@ class Compactions(BaseModel):
             self.show(request_id.removeprefix(WRITES), "stale", detail="a newer head marker keeps less than it would")
         else:
             self.show(request_id.removeprefix(WRITES), "placed", entry=entry)
+
+    def withdrawn(self, request_id: str) -> None:
+        """A write has been taken back before it was placed; it may be a summary."""
+        if request_id.startswith(WRITES):
+            self.show(request_id.removeprefix(WRITES), "aborted", detail="its summary was withdrawn")
 
     def withdraw(self, after: int) -> None:
         """A Stop ends those that are asked for, but for the first `after`; summaries that are there stay."""

@@ -109,6 +109,7 @@ class ConversationState(BaseModel):
                 self._place_write(item, item.write)
         inputs = [item for item in items if item.is_input]
         self._open_run(inputs if self.by_boundary else inputs[:1], now, conversation_id)
+        self.commits.send(self.notices(conversation_id))  # of writes: no run ends with them
 
     @property
     def is_untidy(self) -> bool:
@@ -167,7 +168,8 @@ class ConversationState(BaseModel):
         assert self.open is not None
         told = ChoicesTold(number=self.choices.number, agent=self.choices.agent)
         settings = self.open.settings.for_agent(told.agent)
-        self.open = self.open.model_copy(update={"knows": told.number, "settings": settings})
+        began_with = self.open.began_with if self.open.is_begun else told.number
+        self.open = self.open.model_copy(update={"knows": told.number, "settings": settings, "began_with": began_with})
         return told
 
     def _place_notes(self) -> None:
@@ -243,7 +245,7 @@ class ConversationState(BaseModel):
         if result.reason == "lost":
             self.transcript.append(note_draft(f"The run was lost: {result.detail}", now, run.run))
         assert self.open is not None
-        last = self.transcript.tail[-1].index if result.answer is None else result.answer
+        last = self.transcript.end.index - 1 if result.answer is None else result.answer  # the tail may be sealed
         answer = last if result.status == "done" else None
         placed, taken = self._placed(self.open, result)
         ended = (run.request_id, *run.others, *placed)

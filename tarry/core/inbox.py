@@ -33,8 +33,12 @@ ARCHIVE_BATCH = 128
 DETAIL_LIMIT = 500
 
 
+OWN_IDS = ("tarry.compaction:", "tarry.after-run:")
+"""How the request ids of a conversation's own writes begin: nobody else may use such a one."""
+
+
 class Conflict(Exception):
-    """The request id is known, with other content."""
+    """The request id is known, with other content, or is of those that are the conversation's own."""
 
 
 class Busy(Exception):
@@ -103,7 +107,7 @@ class Inbox(BaseModel):
         """What admission would say, changing nothing; the known record of a repeat, None for a new input.
 
         Raises:
-            Conflict: the request id was used for other content.
+            Conflict: the request id was used for other content, or begins as those of the conversation's own writes.
             Busy: `when_busy` is `reject` and a run is open or queued.
             Full: too many items, or too many bytes.
             TooLarge: the content alone is over 512 KiB.
@@ -112,6 +116,8 @@ class Inbox(BaseModel):
             if known.content != submit.digest:
                 raise Conflict(f"request id {submit.request_id!r} was used for other content")
             return known
+        if submit.request_id.startswith(OWN_IDS):
+            raise Conflict(f"request id {submit.request_id!r} begins as those of this conversation's own: take another")
         if submit.write is None and submit.when_busy == "reject" and (busy or self.queue):
             raise Busy("the conversation is busy")
         self.check_room(1)

@@ -337,7 +337,8 @@ def _empty(state: RunState) -> Step:
 
 
 def _failed(state: RunState, failure: ModelFailure, settings: RunSettings) -> Step:
-    state.after_run = failure.after_run
+    if failure.model or failure.error == "no_model":  # it came from where the hooks are known
+        state.after_run = failure.after_run
     partial = _aborted(failure.partial)
     if failure.model:  # it was asked
         state.usage = state.usage + (failure.usage or Usage())

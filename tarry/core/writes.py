@@ -40,6 +40,8 @@ class Write(Frozen):
     def _check_head(self) -> Self:
         if (self.kind == "compaction") != (self.head is not None):
             raise ValueError("a compaction needs the place `head` from which on entries stay; other kinds have none")
+        if self.head is not None and self.head.index < 0:  # no request could be made of a context from there on
+            raise ValueError("`head` counts the entries before it: it is 0 or more")
         return self
 
 

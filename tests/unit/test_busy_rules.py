@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
@@ -178,3 +179,8 @@ def said(entry: Entry) -> str:
 
 TestBusy = Busy.TestCase
 TestBusy.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)
+
+
+def test_a_compaction_names_a_place_that_there_can_be() -> None:
+    with pytest.raises(ValueError, match="0 or more"):
+        Write(kind="compaction", head=Position(index=-1))

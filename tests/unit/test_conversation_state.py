@@ -4,10 +4,15 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
+from tarry.core.agent import Agent
+from tarry.core.commits import SendSignal
+from tarry.core.compacting import CompactInput, Summary
 from tarry.core.conversation import ConversationState
 from tarry.core.messages import AssistantMessage, Usage
-from tarry.core.protocol import RunResult, SubmitInput
-from tarry.core.transcript import Entry, Position, assistant_draft, place
+from tarry.core.output import OutputSchema
+from tarry.core.protocol import Notify, RunResult, RunSettings, SubmitInput
+from tarry.core.transcript import Entry, Position, Transcript, assistant_draft, place, sealed
+from tarry.core.writes import Write
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -78,3 +83,60 @@ def test_an_open_run_that_got_another_id_is_known_by_it() -> None:
     assert state.open == renamed
     assert state.generation_of("c", 1) == state.view("c").open_generation == "c~n/g1~2"
     assert state.generation_of("c", 2) == "c~n/g2"
+
+
+def test_a_run_whose_entries_are_all_sealed_ends_whatever_it_ended_with() -> None:
+    state = opened()
+    run = state.open
+    assert run is not None
+    own = Transcript(start=run.start)
+    own.append(assistant_draft(AssistantMessage(text="part"), NOW, 1))
+    page = sealed("page", own.tail)
+    state.transcript.seal(sealed("first", state.transcript.tail))
+
+    state.close_run(run, RunResult(status="unanswered", reason="aborted", pages=(page,)), NOW)
+
+    assert (state.open, state.transcript.tail, state.transcript.end) == (None, [], own.end)
+    record = state.inbox.find("r1")
+    assert record is not None
+    assert (record.status, record.reason) == ("unanswered", "aborted")
+
+
+def test_who_wants_to_hear_of_a_write_is_told_when_it_is_placed_though_no_run_follows() -> None:
+    state = ConversationState.born("n")
+    notify = Notify(task_id="t", key="k")
+    submit = SubmitInput(content="it rains", request_id="w", write=Write(kind="note"), notify=notify)
+    state.inbox.admit(submit, NOW)
+
+    state.open_next(NOW, "c")
+
+    (sent,) = state.commits.outbox
+    assert isinstance(sent, SendSignal)
+    assert (sent.task_id, sent.delivery.key, sent.delivery.value["status"]) == ("t", "k", "done")
+    assert state.inbox.notices == []
+
+
+def test_the_hooks_of_an_ended_run_and_their_tasks_go_without_what_its_requests_alone_need() -> None:
+    state = ConversationState.born("n", Agent(model="fast", instructions="Be brief."))
+    settings = RunSettings(output=OutputSchema(name="o", json_schema={"type": "object"}))
+    state.inbox.admit(SubmitInput(content="x", request_id="r1", settings=settings), NOW)
+    state.open_next(NOW, "c")
+    assert state.open is not None
+
+    state.close_run(state.open, RunResult(status="unanswered", reason="aborted", after_run=True), NOW)
+
+    (ended,) = state.ended_runs
+    assert (ended.input.agent, ended.settings.chosen) == (Agent(model="fast"), Agent(model="fast"))
+    assert ended.settings.output is None
+
+
+def test_a_summary_that_is_taken_back_is_over() -> None:
+    state = opened()
+    state.compactions.ask(CompactInput(request_id="c1"))
+    state.end_compaction(Summary(text="what was", head=Position(index=1, chain="c")), NOW, "c")
+    assert not state.compactions.views["c1"].is_over
+
+    assert state.inbox.take_back("tarry.compaction:c1") == "withdrawn"
+    state.compactions.withdrawn("tarry.compaction:c1")
+
+    assert state.compactions.views["c1"].status == "aborted"

@@ -13,6 +13,7 @@ from tarry.core.inbox import (
     MAX_BYTES,
     MAX_CONTENT,
     MAX_ITEMS,
+    OWN_IDS,
     Busy,
     Conflict,
     Full,
@@ -132,3 +133,12 @@ def test_archived_records_leave_the_state_and_the_newest_archive_is_replaced_whe
 )
 def test_packing_loses_nothing(record: Record) -> None:
     assert unpack("r", pack(record)) == record
+
+
+@pytest.mark.parametrize("begin", OWN_IDS)
+def test_nobody_takes_a_request_id_of_the_writes_that_a_conversation_makes_itself(begin: str) -> None:
+    inbox = Inbox()
+    with pytest.raises(Conflict):
+        inbox.check(submit(begin + "x"), busy=False, known=None)
+    own = inbox.admit(submit(begin + "x"), NOW)
+    assert inbox.check(submit(begin + "x"), busy=False, known=own) == own

@@ -177,3 +177,11 @@ def test_a_stop_ends_the_run_and_keeps_what_had_streamed() -> None:
     step = advance(RunState(), Aborted("half"), SETTINGS)
     assert step == Step(Finish("unanswered", "aborted"), message=AssistantMessage(text="half", stop="aborted"))
     assert advance(RunState(), failure("aborted"), SETTINGS) == Step(Finish("unanswered", "aborted"))
+
+
+def test_an_end_that_no_activity_told_leaves_what_is_known_of_the_hooks_of_the_end() -> None:
+    state = RunState(after_run=True)
+    advance(state, failure("permanent"), SETTINGS)
+    assert state.after_run
+    advance(state, failure("permanent", model="m"), SETTINGS)
+    assert not state.after_run

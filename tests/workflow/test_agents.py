@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from pathlib import Path
 
@@ -9,12 +10,14 @@ import pytest
 
 from tarry import Agent, App, Edits, Extension, ToolApi
 from tarry.core.messages import SystemMessage
+from tarry.core.transcript import PAGE_BYTES
 from tarry.embedded import EmbeddedServer
 from tarry.models import ModelRequest
+from tarry.store import BlobStore
 from tarry.testing import ScriptedModel, Step, call, say
 from tarry.tools import tool
 from tests.support.answers import answer_to, ask
-from tests.support.held import HeldTool
+from tests.support.held import HeldMethod, HeldTool
 from tests.support.stage import idle_stage, kinds, stage
 from tests.support.waiting import eventually
 
@@ -214,3 +217,24 @@ async def test_a_tool_is_told_what_its_conversation_goes_by_and_may_choose_anew(
 
     assert told == [Agent(model="scripted/1", thinking="low", extensions=("mind",), tools=("think",), cwd="/default")]
     assert [request.thinking for _, request in heard.requests] == ["low", "high"]
+
+
+async def test_choices_that_come_between_two_runs_survive_the_turn_of_the_workflow(
+    lowered_server: EmbeddedServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    heard = Heard()
+    async with stage(lowered_server, heard.app(), tmp_path, turnover_events=10) as on:
+        sealing = HeldMethod(monkeypatch, BlobStore, "put")
+        conversation = on.harness.conversation()
+        await conversation.submit("long " * (PAGE_BYTES // 4))
+        await sealing.reached.wait()
+        opened = await conversation.submit("opened, and not yet started")
+        configuring = asyncio.create_task(conversation.configure(model="fast"))
+        await eventually(conversation.agent, lambda agent: agent.model == "fast")
+        sealing.go.set()
+
+        chosen = await configuring
+        assert chosen is not None
+        assert chosen.model == "fast"
+        assert (await opened.wait()).answer_text == "done"
+    assert [name for name, *_ in heard.seen] == ["slow", "fast"]

@@ -329,3 +329,14 @@ async def test_stop_that_overtakes_an_input_still_looked_up_withdraws_it(
             assert is_aborted(await late.wait())
             assert await next_answer(conversation) == "fine"
             assert "overtaken" not in str(await conversation.transcript())
+
+
+async def test_run_that_ends_right_behind_a_sealed_page_leaves_a_conversation_that_goes_on(
+    server: EmbeddedServer, tmp_path: Path
+) -> None:
+    model = ScriptedModel([call("quick", what="x" * PAGE_BYTES), fail("permanent", "no"), say("fine")])
+    async with stage(server, app_of(model, quick), tmp_path) as on:
+        submission = await on.harness.conversation().submit("go on")
+
+        assert (await submission.wait()).reason == "model_error"
+        assert await next_answer(on.harness.conversation(submission.conversation_id)) == "fine"
