@@ -232,7 +232,7 @@ class Transcript(BaseModel):
         """Replace the head of the tail by the page it was written to; a repeat does nothing.
 
         The page is taken at its word: whoever wrote it read the entries by their chains, and a refusal here would
-        wedge a workflow that chains otherwise since a deploy. What is left of the tail is placed behind it anew.
+        wedge a workflow that chains otherwise since a deploy. What is left of the tail is then placed behind it anew.
         """
         if page.last.index <= self.tail_start.index:
             return
@@ -240,7 +240,10 @@ class Transcript(BaseModel):
         self.pages.append(page)
         self.tail, self.tail_bytes = [], 0
         for entry in kept:
-            self.append(Draft.model_validate(dict(entry)))
+            if entry.prev == self.end.chain:  # as it is: its chain may cover the nonce of a fork before this one
+                self._add(entry)
+            else:
+                self.append(Draft.model_validate(dict(entry)))
 
     def slice(self, upto: Position, max_bytes: int) -> Slice:
         """The newest entries before `upto`, in order, at most `max_bytes` of them but at least one.

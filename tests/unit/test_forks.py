@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tarry.core.agent import Agent, AgentChange
@@ -284,6 +284,7 @@ class World:
 
 
 @given(st.lists(steps, max_size=30))
+@example([("reset", ""), ("fork", 0), ("note", None), ("fork", 0), ("seal", 1)])
 def test_whatever_is_said_sealed_folded_and_forked_a_fork_holds_what_came_before_it(
     happened: list[tuple[str, object]],
 ) -> None:
