@@ -11,7 +11,7 @@ from pydantic import BaseModel, Field
 from tarry.core.compacting import CompactInput, NoSummary, Summary
 from tarry.core.compaction import framed
 from tarry.core.compaction_view import CompactionReason, CompactionStatus, CompactionView
-from tarry.core.inbox import OWN_IDS, Full
+from tarry.core.inbox import DETAIL_LIMIT, OWN_IDS, Full
 from tarry.core.messages import Frozen
 from tarry.core.protocol import RunSettings, SubmitInput
 from tarry.core.transcript import Position
@@ -112,7 +112,9 @@ class Compactions(BaseModel):
     def show(self, request_id: str, status: CompactionStatus, **facts: object) -> None:
         """What is to be seen of one."""
         if (view := self.views.get(request_id)) is not None:
-            self.views[request_id] = view.model_copy(update={"status": status, "retry_at": None, **facts})
+            detail = str(facts.get("detail", view.detail))[:DETAIL_LIMIT]
+            changes = {"status": status, "retry_at": None, **facts, "detail": detail}
+            self.views[request_id] = view.model_copy(update=changes)
 
     def ended(self, answer: Summary | NoSummary) -> list[SubmitInput]:
         """The one that is under way has brought this; what is to be written into the transcript."""

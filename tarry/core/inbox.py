@@ -84,7 +84,7 @@ class Queued(Frozen):
 
     def size(self) -> int:
         """Bytes it counts for in the inbox."""
-        return len(self.content.encode()) + _output_size(self.settings)
+        return len(self.content.encode()) + _settings_size(self.settings)
 
 
 class Inbox(BaseModel):
@@ -121,7 +121,7 @@ class Inbox(BaseModel):
         if submit.write is None and submit.when_busy == "reject" and (busy or self.queue):
             raise Busy("the conversation is busy")
         self.check_room(1)
-        own = content_size(submit.content) + _output_size(submit.settings)
+        own = content_size(submit.content) + _settings_size(submit.settings)
         size = sum(item.size() for item in self.queue) + own
         if size > MAX_BYTES:
             raise Full(f"the inbox would hold {size} bytes, {MAX_BYTES} are allowed; wait until some are answered")
@@ -260,8 +260,10 @@ def content_size(content: str) -> int:
     return size
 
 
-def _output_size(settings: RunSettings) -> int:
-    return 0 if settings.output is None else settings.output.size()
+def _settings_size(settings: RunSettings) -> int:
+    """Of what may be long among the settings that come along."""
+    agent = "" if settings.agent is None else settings.agent.model_dump_json(exclude_defaults=True)
+    return len(agent.encode()) + (0 if settings.output is None else settings.output.size())
 
 
 def pack(record: Record) -> str:

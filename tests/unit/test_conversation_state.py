@@ -6,8 +6,9 @@ from datetime import UTC, datetime, timedelta
 
 from tarry.core.agent import Agent
 from tarry.core.commits import SendSignal
-from tarry.core.compacting import CompactInput, Summary
+from tarry.core.compacting import CompactInput, NoSummary, Summary
 from tarry.core.conversation import ConversationState
+from tarry.core.inbox import DETAIL_LIMIT
 from tarry.core.messages import AssistantMessage, Usage
 from tarry.core.output import OutputSchema
 from tarry.core.protocol import Notify, RunResult, RunSettings, SubmitInput
@@ -140,3 +141,12 @@ def test_a_summary_that_is_taken_back_is_over() -> None:
     state.compactions.withdrawn("tarry.compaction:c1")
 
     assert state.compactions.views["c1"].status == "aborted"
+
+
+def test_of_a_long_reason_why_there_is_no_summary_the_beginning_is_carried() -> None:
+    state = ConversationState.born("n")
+    state.compactions.ask(CompactInput(request_id="c1"))
+
+    state.end_compaction(NoSummary(why="failed", detail="x" * 4_000), NOW, "c")
+
+    assert state.compactions.views["c1"].detail == "x" * DETAIL_LIMIT

@@ -142,3 +142,12 @@ def test_nobody_takes_a_request_id_of_the_writes_that_a_conversation_makes_itsel
         inbox.check(submit(begin + "x"), busy=False, known=None)
     own = inbox.admit(submit(begin + "x"), NOW)
     assert inbox.check(submit(begin + "x"), busy=False, known=own) == own
+
+
+def test_choices_that_come_with_an_input_count_for_the_room_that_it_takes() -> None:
+    inbox = Inbox()
+    chosen = {"agent": {"instructions": "x" * 30_000}}
+    for number in range(MAX_BYTES // 31_000):
+        inbox.admit(submit(str(number), settings=chosen), NOW)
+    with pytest.raises(Full):
+        inbox.check(submit("one more", "x" * 100_000), busy=False, known=None)
