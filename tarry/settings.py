@@ -82,7 +82,7 @@ class Settings(BaseSettings):
     """How long a stopping worker lets running work finish (spec §4.4)."""
 
     max_cached_workflows: int = _count(1_000, 0, 100_000)
-    """Workflows a worker keeps in memory, at some 50 to 80 KB each; 0 replays on every task."""
+    """Workflows a worker keeps in memory, at some 50 to 140 KB each; 0 replays on every task."""
 
     max_concurrent_activities: int = _count(200, 1, 10_000)
     """Model requests, tools and reads or writes of the store that one worker runs at a time, together."""

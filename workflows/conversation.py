@@ -203,7 +203,7 @@ class Conversation:
     @submit.validator
     def _check_submit(self, input: SubmitInput) -> None:
         known = self._state.inbox.find(input.request_id)
-        if known is None and self._state.inbox.archive:
+        if known is None and self._state.inbox.archive and not input.is_new:
             return  # it may be archived: only the handler can look there
         known = self._check(input, known)
         if known is not None:
@@ -217,10 +217,15 @@ class Conversation:
         self._arriving.append(input.request_id)
         try:
             async with self._admission:
-                known = self._check(input, await find_submission(self._state.inbox, input.request_id))
+                known = self._check(input, await self._known(input))
                 return self._view(known or self._take_in(input, was_stopped=self._stops > stops))
         finally:
             self._arriving.remove(input.request_id)
+
+    async def _known(self, input: SubmitInput) -> Record | None:
+        if input.is_new:
+            return self._state.inbox.find(input.request_id)
+        return await find_submission(self._state.inbox, input.request_id)
 
     def _take_in(self, input: SubmitInput, *, was_stopped: bool) -> Record:
         """Admit a new input; one that a Stop overtook while the archive was asked is withdrawn by that Stop."""

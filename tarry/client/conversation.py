@@ -97,6 +97,7 @@ class Conversation(Watched):
             SubmitInput(
                 content=checked_content(content),
                 request_id=request_id or uuid.uuid4().hex,
+                is_new=not request_id,
                 when_busy=when_busy,
                 settings=with_output(self._settings.run_settings(), output, when_busy),
                 notify=notify,
@@ -133,8 +134,10 @@ class Conversation(Watched):
         """
         written = Write(kind=kind, head=head)
         content = checked_content(text)
-        request_id = request_id or uuid.uuid4().hex
-        return await self._admit(SubmitInput(content=content, request_id=request_id, write=written, notify=notify))
+        name = request_id or uuid.uuid4().hex
+        return await self._admit(
+            SubmitInput(content=content, request_id=name, is_new=not request_id, write=written, notify=notify)
+        )
 
     async def reset(self, handoff: str | None = None, *, request_id: str | None = None) -> Submission:
         """Begin anew: the model reads nothing of what came before, only `handoff`, if given. The transcript stays.

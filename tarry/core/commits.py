@@ -183,7 +183,5 @@ def content_of(commit: CommitInput) -> str:
 
 
 def _plain(commit: CommitInput) -> dict[str, Any]:
-    """As JSON data; without documents as it was before there were any, since keys outlive deploys."""
-    return commit.model_dump(
-        mode="json", exclude={"is_remembered"} if commit.documents else {"is_remembered", "documents"}
-    )
+    """As JSON data without defaults: keys outlive deploys, and a field that one adds makes no commit another one."""
+    return commit.model_dump(mode="json", exclude={"is_remembered"}, exclude_defaults=True)

@@ -68,8 +68,9 @@ class ModelInfo(Frozen):
 
         `otherwise` is what such a model takes as a rule, for one of which it is not known.
         """
-        taken = sorted(otherwise if self.thinking is None else self.thinking, key=LEVELS.index)
+        known = otherwise if self.thinking is None else self.thinking
+        taken: list[ThinkingLevel] = [one for one in LEVELS if one in known]
         if level == "off" or not taken:
             return "off"
-        lower = [one for one in taken if LEVELS.index(one) <= LEVELS.index(level)]
+        lower: list[ThinkingLevel] = [one for one in taken if LEVELS.index(one) <= LEVELS.index(level)]
         return lower[-1] if lower else taken[0]

@@ -97,6 +97,9 @@ class SubmitInput(Frozen):
     settings: RunSettings = RunSettings()
     notify: Notify | None = Field(default=None, description="whom to tell how it ended (spec §7.2)")
     write: Write | None = Field(default=None, description="it is no input, but a raw entry with this text (spec §6.6)")
+    is_new: bool = Field(
+        default=False, description="its request id was drawn for it alone: no archive is searched for an earlier one"
+    )
 
     @property
     def digest(self) -> str:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel
+from temporalio.client import WorkflowHistory
 
 from tarry import Agent, App, Edits, Extension, Received, Signal, Sleep, ToolApi
 from tarry.core.messages import SystemMessage
@@ -142,7 +143,7 @@ async def test_the_key_of_a_model_is_in_no_history_and_in_no_store(server: Embed
             conversation = on.harness.conversation("secretive", agent=Agent(model="keyed"))
             await conversation.configure(thinking="low")
             answer = await answer_to(conversation, await conversation.submit("go"))
-            histories = [await history async for history in _histories(on)]
+            histories = await _histories(on)
         await model.aclose()
 
     assert answer.end == "done"
@@ -152,6 +153,6 @@ async def test_the_key_of_a_model_is_in_no_history_and_in_no_store(server: Embed
     assert not [file for file in store.rglob("*") if file.is_file() and SECRET.encode() in file.read_bytes()]
 
 
-async def _histories(on: Stage) -> Any:
-    async for found in on.client.list_workflows('TarryConversation = "secretive"'):
-        yield on.client.get_workflow_handle(found.id, run_id=found.run_id).fetch_history()
+async def _histories(on: Stage) -> list[WorkflowHistory]:
+    found = [one async for one in on.client.list_workflows('TarryConversation = "secretive"')]
+    return [await on.client.get_workflow_handle(one.id, run_id=one.run_id).fetch_history() for one in found]

@@ -171,6 +171,7 @@ async def test_a_model_request_asks_once_and_for_the_newest_entries_only(
         conversation = on.harness.conversation()
         for _ in range(3):
             await converse(conversation)
+        asked = list(questions.asked)
         nonce = (await conversation.view()).nonce
 
     # Input, call, result and answer of a run are four entries; the first run tells the prompt too. Its first request
@@ -178,7 +179,7 @@ async def test_a_model_request_asks_once_and_for_the_newest_entries_only(
     # activity can have them.
     runs = [f"{conversation.id}~{nonce}/g{run}" for run in (1, 2, 3)]
     expected = [[(conversation.id, 4 * run + 1 + (run > 0)), (runs[run], 4 * run + 4)] for run in range(3)]
-    assert questions.asked == [question for run in expected for question in run]
+    assert asked == [question for run in expected for question in run]
 
 
 async def test_reading_entries_that_are_cached_asks_nobody(server: EmbeddedServer, tmp_path: Path) -> None:

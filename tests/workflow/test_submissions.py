@@ -20,6 +20,7 @@ from tarry.client import (
     SubmissionRefused,
 )
 from tarry.core.inbox import MAX_BYTES, MAX_CONTENT
+from tarry.core.keeping import FIND_SUBMISSION
 from tarry.core.messages import UserMessage
 from tarry.core.protocol import SUBMIT, Refusal, SubmissionView, SubmitInput
 from tarry.embedded import EmbeddedServer
@@ -272,6 +273,25 @@ async def test_archived_request_is_known_for_ever(server: EmbeddedServer, tmp_pa
         async with on.worker():
             with pytest.raises(RequestConflict):
                 await conflicting.wait()
+
+
+async def test_nobody_looks_for_a_request_id_that_was_drawn_for_its_input(
+    server: EmbeddedServer, tmp_path: Path
+) -> None:
+    async with idle_stage(server, ECHO, tmp_path) as on:
+        conversation = on.harness.conversation()
+        await fill_archive(conversation, on)
+        async with on.worker():
+            await (await conversation.submit("drawn")).wait()
+            assert await look_ups(on, conversation) == 0
+            await (await conversation.submit("named", request_id="new")).wait()
+            assert await look_ups(on, conversation) == 1
+
+
+async def look_ups(on: Stage, conversation: Conversation) -> int:
+    history = await on.client.get_workflow_handle(conversation.id).fetch_history()
+    scheduled = [event.activity_task_scheduled_event_attributes.activity_type.name for event in history.events]
+    return scheduled.count(FIND_SUBMISSION)
 
 
 async def test_inputs_whose_ids_are_looked_up_keep_their_order_and_are_taken_once(
