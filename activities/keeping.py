@@ -26,8 +26,9 @@ from tarry.core.keeping import (
     SealInput,
     TerminateInput,
 )
-from tarry.core.protocol import VIEW, GenerationView
+from tarry.core.protocol import VIEW
 from tarry.core.transcript import Page, PageRef, sealed
+from tarry.core.views import GenerationView
 from tarry.entries import EntryReader
 from tarry.store import BlobStore
 

@@ -42,12 +42,12 @@ class Output:
     """Pieces of text in the order of their publication.
 
     Make it on the loop that heartbeats: `touch` is called there when there is something new since
-    `progress` was last read. `usage` is what earlier attempts are known to have spent.
+    `progress` was last read.
     """
 
-    def __init__(self, touch: Callable[[], None], usage: Usage | None = None) -> None:
+    def __init__(self, touch: Callable[[], None]) -> None:
         self._touch = touch
-        self._usage = usage
+        self._usage: Usage | None = None
         self._home = asyncio.get_running_loop()
         self._lock = threading.Lock()
         self._is_announced = False

@@ -86,7 +86,7 @@ class ToolRun:
         self._outcomes = host.outcomes
         self._grace = host.grace.total_seconds()
         self._attempt = activity.info().attempt
-        self._output = Output(touch, progress_before().usage)
+        self._output = Output(touch)
         self._diagnostics: tuple[Diagnostic, ...] = ()
 
     @property
@@ -106,6 +106,7 @@ class ToolRun:
             Stopped: by the platform; `stopped` says what that means.
             ApplicationError: the tool asks to be run again, and may be.
         """
+        self._take_over_usage()
         try:
             arguments = self._arguments()
         except BadArguments as error:
@@ -124,11 +125,17 @@ class ToolRun:
         Raises:
             Stopped: by the platform.
         """
+        self._take_over_usage()
         try:
             return await self._ask(self._arguments(), self._output)
         except BadArguments:
             activity.logger.warning("The arguments of %s no longer fit; its hook was not asked", self._tool.name)
             return None
+
+    def _take_over_usage(self) -> None:
+        """What earlier attempts are known to have spent counts on."""
+        if (usage := progress_before().usage) is not None:
+            self._output.spend(usage)
 
     def stopped(self, reason: StopReason) -> ToolOutcome:
         """The outcome of a run that was stopped.

@@ -4,9 +4,14 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Generator
 
+import hypothesis
 import pytest
 
 from tarry.embedded import EmbeddedServer
+
+# Other tests run beside, so how long an example takes says nothing.
+hypothesis.settings.register_profile("tarry", deadline=None)
+hypothesis.settings.load_profile("tarry")
 
 
 @pytest.fixture(scope="session")

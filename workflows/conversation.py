@@ -39,7 +39,6 @@ from tarry.core.protocol import (
     SUBMIT,
     VIEW,
     WITHDRAW,
-    ConversationView,
     EntriesQuery,
     SubmissionLookup,
     SubmissionView,
@@ -47,6 +46,7 @@ from tarry.core.protocol import (
     Withdrawal,
 )
 from tarry.core.transcript import NoSuchPosition, Slice
+from tarry.core.views import ConversationView
 from workflows import after_run, outbox, patches
 from workflows.choosing import Choosing
 from workflows.compacting import Compactor

@@ -33,7 +33,6 @@ from tarry.core.protocol import (
     RETRY,
     VIEW,
     EntriesQuery,
-    GenerationView,
     ModelAnswer,
     ModelFailure,
     ModelRequestInput,
@@ -52,6 +51,7 @@ from tarry.core.transcript import (
     system_draft,
     user_draft,
 )
+from tarry.core.views import GenerationView
 from workflows import ends, hook_tasks, options
 from workflows.compaction import RunCompaction, tell_large
 from workflows.ends import read_signal

@@ -15,7 +15,8 @@ from temporalio.service import RPCError, RPCStatusCode
 from tarry.client.errors import NoSuchConversation, SubmissionRefused, translate
 from tarry.core.compacting import COMPACT, CompactInput
 from tarry.core.compaction_view import CompactionView
-from tarry.core.protocol import DUPLICATE, ConversationView
+from tarry.core.protocol import DUPLICATE
+from tarry.core.views import ConversationView
 
 UPDATE_TIMEOUT = timedelta(seconds=1.5)
 _FIRST_PAUSE = 0.05

@@ -30,19 +30,10 @@ from tarry.core.choices import CONFIGURE
 from tarry.core.compacting import MAX_INSTRUCTIONS, CompactInput
 from tarry.core.forks import Origin
 from tarry.core.ledger import Ledger
-from tarry.core.protocol import (
-    ABORT,
-    SUBMIT,
-    VIEW,
-    ConversationView,
-    GenerationView,
-    Notify,
-    SubmissionView,
-    SubmitInput,
-    WhenBusy,
-)
+from tarry.core.protocol import ABORT, SUBMIT, VIEW, Notify, SubmissionView, SubmitInput, WhenBusy
 from tarry.core.text import clean_text
 from tarry.core.transcript import Entry, Position
+from tarry.core.views import ConversationView, GenerationView
 from tarry.core.writes import Write, WriteKind
 from tarry.documents import Document, Edit
 from tarry.entries import EntryReader

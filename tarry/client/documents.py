@@ -35,8 +35,9 @@ from tarry.core.documents import (
 )
 from tarry.core.messages import Frozen
 from tarry.core.paths import root_of
-from tarry.core.protocol import CONVERSATION, OWNER_MEMO, VIEW, GenerationView, digest
+from tarry.core.protocol import CONVERSATION, OWNER_MEMO, VIEW, digest
 from tarry.core.text import canonical_json
+from tarry.core.views import GenerationView
 from tarry.documents import Document, Edit, Stored, edited
 from tarry.store import BlobStore
 

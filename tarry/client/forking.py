@@ -22,8 +22,9 @@ from tarry.core.conversation import ConversationState
 from tarry.core.folding import PageIndex, foldable, folded, with_folded
 from tarry.core.forks import FORK_SOURCE, ForkSource, Origin, Shared, cut, forked, split
 from tarry.core.lineage import Parent
-from tarry.core.protocol import VIEW, GenerationView
+from tarry.core.protocol import VIEW
 from tarry.core.transcript import PAGE_BYTES, Entry, NoSuchPosition, Page, PageRef, Position, sealed
+from tarry.core.views import GenerationView
 from tarry.entries import EntryReader
 
 ATTEMPTS = 5

@@ -31,15 +31,9 @@ from tarry.core.live import (
     window,
 )
 from tarry.core.messages import Usage
-from tarry.core.protocol import (
-    SUBMISSION,
-    VIEW,
-    ConversationView,
-    GenerationView,
-    SubmissionLookup,
-    SubmissionView,
-)
+from tarry.core.protocol import SUBMISSION, VIEW, SubmissionLookup, SubmissionView
 from tarry.core.transcript import Entry, Position
+from tarry.core.views import ConversationView, GenerationView
 from tarry.entries import EntryReader
 
 T = TypeVar("T")

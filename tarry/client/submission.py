@@ -18,14 +18,8 @@ from tarry.client.errors import NoSuchConversation, RequestConflict, SubmissionR
 from tarry.client.withdrawing import Withdrawn, withdraw
 from tarry.core import inbox
 from tarry.core.messages import AssistantMessage
-from tarry.core.protocol import (
-    SUBMISSION,
-    VIEW,
-    ConversationView,
-    SubmissionLookup,
-    SubmissionView,
-    digest,
-)
+from tarry.core.protocol import SUBMISSION, VIEW, SubmissionLookup, SubmissionView, digest
+from tarry.core.views import ConversationView
 from tarry.entries import EntryReader
 
 QUERY_TIMEOUT = timedelta(seconds=5)

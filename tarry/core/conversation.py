@@ -25,11 +25,12 @@ from tarry.core.lineage import Parent
 from tarry.core.live_inbox import inbox_items
 from tarry.core.mail import Boundary, TakeInput, Taken
 from tarry.core.messages import AssistantMessage, Frozen, Usage
-from tarry.core.protocol import ConversationView, Refusal, RunResult, RunSettings, SubmitInput, digest
+from tarry.core.protocol import RunResult, RunSettings, SubmitInput, digest
 from tarry.core.run_hooks import RunHookAnswer
 from tarry.core.settled import MAX_ANSWER_BYTES, SUBMISSION_SETTLED, Settled
 from tarry.core.text import canonical_json
 from tarry.core.transcript import NoSuchPosition, Position, Transcript, note_draft, user_draft
+from tarry.core.views import ConversationView, Refusal
 from tarry.core.writes import Write, place_write
 
 REFUSALS = 20

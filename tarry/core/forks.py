@@ -15,9 +15,10 @@ from tarry.core.conversation import ConversationState
 from tarry.core.documents import Documents, Kept
 from tarry.core.lineage import Parent
 from tarry.core.messages import Frozen
-from tarry.core.protocol import GenerationView, digest
+from tarry.core.protocol import digest
 from tarry.core.text import canonical_json
 from tarry.core.transcript import Branch, Entry, NoSuchPosition, PageRef, Position, Transcript
+from tarry.core.views import GenerationView
 
 FORK_SOURCE = "tarry.fork-source"
 """Query of a conversation: its `ForkSource`. Needs a worker, but no application."""

@@ -14,8 +14,9 @@ from pydantic import Field
 
 from tarry.core.glances import Retry
 from tarry.core.messages import AssistantMessage, Frozen, ToolMessage
-from tarry.core.protocol import ConversationView, SubmissionView
+from tarry.core.protocol import SubmissionView
 from tarry.core.transcript import Entry, Position
+from tarry.core.views import ConversationView
 
 MAX_ENTRIES = 100
 MAX_ENTRY_BYTES = 256 * 1024

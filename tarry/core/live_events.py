@@ -27,8 +27,9 @@ from tarry.core.live import (
     window,
 )
 from tarry.core.messages import Frozen, Usage
-from tarry.core.protocol import Refusal, SubmissionView
+from tarry.core.protocol import SubmissionView
 from tarry.core.transcript import Entry, PageRef, Position
+from tarry.core.views import Refusal
 
 F = TypeVar("F", bound=Frozen)
 

@@ -180,15 +180,14 @@ Done: feed the cat.
 open now: pack, drive
   0 user: todo [], done []
   1 system: todo [], done []
-  2 system: todo [], done []
-  3 assistant: todo [], done []
-  4 tool_result: todo ['sell the sofa', 'pack', 'drive'], done []
-  5 note: todo ['sell the sofa', 'pack', 'drive'], done []
-  6 assistant: todo ['sell the sofa', 'pack', 'drive'], done []
-  7 user: todo ['feed the cat', 'pack', 'drive'], done []
-  8 assistant: todo ['feed the cat', 'pack', 'drive'], done []
-  9 tool_result: todo ['pack', 'drive'], done ['feed the cat']
-  10 assistant: todo ['pack', 'drive'], done ['feed the cat']
+  2 assistant: todo [], done []
+  3 tool_result: todo ['sell the sofa', 'pack', 'drive'], done []
+  4 note: todo ['sell the sofa', 'pack', 'drive'], done []
+  5 assistant: todo ['sell the sofa', 'pack', 'drive'], done []
+  6 user: todo ['feed the cat', 'pack', 'drive'], done []
+  7 assistant: todo ['feed the cat', 'pack', 'drive'], done []
+  8 tool_result: todo ['pack', 'drive'], done ['feed the cat']
+  9 assistant: todo ['pack', 'drive'], done ['feed the cat']
 """,
     "17_coding_agent.py": """\
 .gitignore / prices.py / test_prices.py

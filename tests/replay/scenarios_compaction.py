@@ -9,8 +9,9 @@ from tarry.client import Conversation
 from tarry.core.compacting import COMPACT, CompactInput
 from tarry.core.conversation import ConversationInput, ConversationState
 from tarry.core.folding import FAN
-from tarry.core.protocol import CONVERSATION, VIEW, ConversationView
+from tarry.core.protocol import CONVERSATION, VIEW
 from tarry.core.transcript import PAGE_BYTES, PageRef, Position
+from tarry.core.views import ConversationView
 from tarry.models import ModelInfo
 from tarry.testing import ScriptedModel, call, calls, fail, say
 from tarry.tools import tool

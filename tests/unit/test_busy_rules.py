@@ -178,7 +178,7 @@ def said(entry: Entry) -> str:
 
 
 TestBusy = Busy.TestCase
-TestBusy.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)
+TestBusy.settings = settings(max_examples=150, stateful_step_count=40)
 
 
 def test_a_compaction_names_a_place_that_there_can_be() -> None:

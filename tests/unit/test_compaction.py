@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tarry.core.compaction import (
@@ -268,7 +268,6 @@ def play(step: Message | str | tuple[int, int], transcript: Transcript) -> None:
             transcript.append(result_draft(step, ToolFacts(), AT, 1))
 
 
-@settings(deadline=None)  # a machine that does much else is slow, and nothing here waits
 @given(st.lists(steps, max_size=25))
 def test_any_entries_heads_and_cuts_give_a_request_that_a_strict_provider_takes(
     played: list[Message | str | tuple[int, int]],

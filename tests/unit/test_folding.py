@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tarry.core.folding import FAN, PageIndex, foldable, folded, with_folded
@@ -37,7 +37,6 @@ def leaf(transcript: Transcript, store: dict[str, PageIndex], index: int) -> Pag
     return found
 
 
-@settings(deadline=None)  # a machine that does much else is slow, and nothing here waits
 @given(st.integers(1, 1_200), st.data())
 def test_every_entry_is_found_and_references_grow_with_the_logarithm(number: int, data: st.DataObject) -> None:
     store: dict[str, PageIndex] = {}
@@ -51,7 +50,6 @@ def test_every_entry_is_found_and_references_grow_with_the_logarithm(number: int
     assert transcript.end == page(number - 1).last
 
 
-@settings(deadline=None)
 @given(st.integers(1, 300), st.frozensets(st.integers(0, 299), max_size=4))
 def test_the_newest_head_marker_is_known_however_deep_it_is_folded(number: int, marked: frozenset[int]) -> None:
     heads = frozenset(head for head in marked if head < number)

@@ -334,4 +334,4 @@ class WaitingTask(RuleBasedStateMachine):
 
 
 TestWaitingTask = WaitingTask.TestCase
-TestWaitingTask.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)
+TestWaitingTask.settings = settings(max_examples=150, stateful_step_count=40)

@@ -94,7 +94,7 @@ def test_request_id_gives_the_first_answer_and_refuses_other_content(run: Run) -
     assert (other.code, other.json["error"]["code"]) == (1, "request_conflict")
     assert other.err == "tarry: request id 'r1' was used for other content\n"
     kinds = [entry["kind"] for entry in run("transcript", "once", "--json").json["entries"]]
-    assert kinds == ["user", "assistant"]
+    assert kinds == ["user", "system", "assistant"]
 
 
 def test_busy_conversation_refuses_when_asked_to_and_waiting_times_out(run: Run) -> None:
@@ -138,10 +138,11 @@ def test_transcript_shows_calls_results_and_timings(run: Run) -> None:
     lines = done.out.splitlines()
     heads = [line.split(" · ") for line in lines if line and not line.startswith(" ")]
     assert (done.code, done.err) == (0, "")
-    assert [head[0] for head in heads] == ["user", "assistant", "look_up", "assistant"]
-    assert (heads[2][2], heads[2][3].split()[1]) == ("ok", "s")
+    assert [head[0] for head in heads] == ["user", "system", "assistant", "look_up", "assistant"]
+    assert (heads[3][2], heads[3][3].split()[1]) == ("ok", "s")
     assert [line for line in lines if line.startswith(" ")] == [
         "  look up",
+        "  prompt: tools +look_up",
         '  → look_up {"name": "keys"}',
         "  keys: third drawer",
         "  they are in the third drawer",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import uuid
 from collections.abc import AsyncIterator
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ import pytest
 from signals.box import Receipt
 from signals.tokens import MAX_VALUE_BYTES, Signal
 from tarry import embedded
-from tarry.client import NoSuchTask, ServerUnavailable, Submission
+from tarry.client import NoSuchTask, ServerUnavailable, Submission, signals
 from tarry.client.tasks import VERDICT_PATIENCE
 from tarry.core.waiting import SignalResult
 from tarry.embedded import EmbeddedServer
@@ -240,12 +241,14 @@ async def test_key_is_any_text_by_either_road(idle: Stage) -> None:
 async def test_largest_value_is_delivered_by_either_road(idle: Stage) -> None:
     large = {"status": "x" * (MAX_VALUE_BYTES - 13)}
     async with idle.worker():
-        by_update, _ = await parked(idle)
-        by_signal, _ = await parked(idle)
+        by_update, one = await parked(idle)
+        by_signal, other = await parked(idle)
         delivered = await idle.harness.signal(by_update, NAME, "done", large)
+        await one.wait()
     accepted = await idle.harness.signal(by_signal, NAME, "done", large)
     async with idle.worker():
         receipt = await idle.harness.receipt(by_signal, accepted.delivery_id)
+        await other.wait()  # a run that asks its call for the value would keep a worker that stops for its whole grace
 
     assert (told(delivered), told(accepted), told(receipt)) == (("delivered", ""), ("accepted", ""), ("delivered", ""))
 
@@ -335,8 +338,10 @@ async def strict_server(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Embedd
 
 
 async def test_quotas_of_a_run_take_the_other_road_and_then_say_so(
-    strict_server: EmbeddedServer, tmp_path: Path
+    strict_server: EmbeddedServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    # The road is taken for the quota's sake, not because the machine was busy.
+    monkeypatch.setattr(signals, "ANSWER_PATIENCE", timedelta(seconds=20))
     async with stage(strict_server, app, tmp_path) as strict:
         # A parked call would turn over before: a running one cannot.
         task_id, submission = await running(strict)

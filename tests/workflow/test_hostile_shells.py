@@ -16,7 +16,8 @@ from signals import Sleep
 from tarry.app import Extension
 from tarry.core.commits import COMMIT
 from tarry.core.gates import ASK_GATES, TELL_RESULT
-from tarry.core.protocol import ABORT, CONVERSATION, SUBMIT, VIEW, ConversationView
+from tarry.core.protocol import ABORT, CONVERSATION, SUBMIT, VIEW
+from tarry.core.views import ConversationView
 from tarry.core.waiting import CREATE_CHILD, JUDGE, WATCH
 from tarry.embedded import EmbeddedServer
 from tarry.hooks import CallResult, HookApi, HookCall

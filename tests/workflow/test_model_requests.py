@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 from temporalio.api.common.v1 import Payload
 
-from tarry.core.protocol import VIEW, GenerationView, Progress
+from tarry.core.protocol import VIEW, Progress
+from tarry.core.views import GenerationView
 from tarry.embedded import EmbeddedServer
 from tarry.testing import ScriptedModel, say
 from tests.support.held import HeldModel

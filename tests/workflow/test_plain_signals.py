@@ -10,7 +10,7 @@ import pytest
 from tarry.client import Conversation
 from tarry.core.choices import CONFIGURE
 from tarry.core.compacting import COMPACT
-from tarry.core.protocol import ABORT, CONVERSATION, RETRY, SUBMIT
+from tarry.core.protocol import ABORT, CONVERSATION, RETRY, SUBMIT, WITHDRAW
 from tarry.embedded import EmbeddedServer
 from tarry.models import ModelRequest
 from tarry.testing import Reply, ScriptedModel, call, say
@@ -63,7 +63,7 @@ async def test_sixty_signals_are_answered_once_and_in_order_while_the_workflow_t
 NO_INPUT = f"{SUBMIT}: one JSON object expected, 0 inputs came"
 TWO_INPUTS = f"{SUBMIT}: one JSON object expected, 2 inputs came"
 UNREADABLE = f"{SUBMIT}: not readable: "
-UNKNOWN = f": no such signal; known are {SUBMIT}, {COMPACT}, {CONFIGURE}, {ABORT}"
+UNKNOWN = f": no such signal; known are {SUBMIT}, {WITHDRAW}, {COMPACT}, {CONFIGURE}, {ABORT}"
 GOOD = '{"content": "x"}'
 
 MALFORMED: dict[str, tuple[list[str], str]] = {

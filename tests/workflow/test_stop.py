@@ -322,7 +322,7 @@ async def test_stop_that_overtakes_an_input_still_looked_up_withdraws_it(
     async with idle_stage(server, app_of(ScriptedModel.for_each_input([say("fine")])), tmp_path) as on:
         conversation = on.harness.conversation()
         await fill_archive(conversation, on)
-        late = await conversation.submit("overtaken")
+        late = await conversation.submit("overtaken", request_id="looked-up")
         await conversation.abort()
 
         async with on.worker():

@@ -22,7 +22,8 @@ from tarry.client import (
 from tarry.core.inbox import MAX_BYTES, MAX_CONTENT
 from tarry.core.keeping import FIND_SUBMISSION
 from tarry.core.messages import UserMessage
-from tarry.core.protocol import SUBMIT, Refusal, SubmissionView, SubmitInput
+from tarry.core.protocol import SUBMIT, SubmissionView, SubmitInput
+from tarry.core.views import Refusal
 from tarry.embedded import EmbeddedServer
 from tarry.models import ModelRequest
 from tarry.testing import Reply, ScriptedModel, call, say

@@ -15,7 +15,8 @@ from signals.parking import Sleep
 from tarry.api import ToolApi
 from tarry.client import Conversation
 from tarry.core.context import in_context, request_context
-from tarry.core.protocol import VIEW, ConversationView
+from tarry.core.protocol import VIEW
+from tarry.core.views import ConversationView
 from tarry.embedded import EmbeddedServer
 from tarry.models import ModelInfo, ModelRequest
 from tarry.testing import Reply, ScriptedModel, call, calls, say
