@@ -19,12 +19,13 @@ from tarry.core.agent import Agent, AgentChange
 from tarry.core.choices import CONFIGURE
 from tarry.core.commits import COMMIT, CommitInput, Committed
 from tarry.core.compacting import COMPACT, LARGE, LargeInput
-from tarry.core.conversation import ConversationInput, ConversationState, OpenRun
+from tarry.core.conversation import ConversationInput, ConversationState
 from tarry.core.documents import DOCUMENTS, DocumentsQuery, DocumentsView, Outdated
 from tarry.core.forks import FORK_SOURCE, ForkSource
 from tarry.core.inbox import Busy, Conflict, Full, Record, TooLarge, view
 from tarry.core.ledger import USAGE_MEMO
 from tarry.core.mail import TAKE, TakeInput
+from tarry.core.open_run import OpenRun
 from tarry.core.protocol import (
     ABORT,
     BUSY,

@@ -9,8 +9,9 @@ from temporalio import workflow
 from temporalio.common import RawValue
 from temporalio.exceptions import ActivityError, ChildWorkflowError, WorkflowAlreadyStartedError
 
-from tarry.core.conversation import ConversationState, OpenRun
+from tarry.core.conversation import ConversationState
 from tarry.core.keeping import ADOPT, SALVAGE, Adopted, AdoptInput, Salvaged, SalvageInput
+from tarry.core.open_run import OpenRun
 from tarry.core.protocol import GENERATION, RunResult, digest
 from tarry.core.run import GenerationInput
 from tarry.core.text import canonical_json

@@ -25,6 +25,7 @@ from tarry.core.lineage import Parent
 from tarry.core.live_inbox import inbox_items
 from tarry.core.mail import Boundary, TakeInput, Taken
 from tarry.core.messages import AssistantMessage, Frozen, Usage
+from tarry.core.open_run import OpenRun, generation_id
 from tarry.core.protocol import RunResult, RunSettings, SubmitInput, digest
 from tarry.core.run_hooks import RunHookAnswer
 from tarry.core.settled import MAX_ANSWER_BYTES, SUBMISSION_SETTLED, Settled
@@ -35,33 +36,6 @@ from tarry.core.writes import Write, place_write
 
 REFUSALS = 20
 REFUSAL_LIMIT = 300
-
-
-def generation_id(conversation_id: str, nonce: str, run: int) -> str:
-    """The workflow id of a run: never the same for two conversations, also under one id (spec §1.2)."""
-    return f"{conversation_id}~{nonce}/g{run}"
-
-
-class OpenRun(Frozen):
-    """The run that is under way."""
-
-    run: int
-    generation_id: str
-    request_id: str
-    start: Position
-    settings: RunSettings
-    context_start: Position | None = None
-    others: tuple[str, ...] = Field(default=(), description="request ids of inputs that were placed with the first one")
-    taken: tuple[Queued, ...] = Field(default=(), description="steers and writes that it took at a boundary")
-    is_begun: bool = Field(default=False, description="its workflow is there and can be told of mail")
-    is_told: bool = Field(default=False, description="that it could place something, since its last boundary")
-    began_with: int = Field(default=0, description="the number of the choices that it began with")
-    knows: int = Field(default=0, description="the number of the choices that it was told last")
-
-    @property
-    def requests(self) -> tuple[str, ...]:
-        """The request ids of all that it answers, or may place."""
-        return (self.request_id, *self.others, *(item.request_id for item in self.taken))
 
 
 class ConversationState(BaseModel):
