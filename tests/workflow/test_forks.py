@@ -205,13 +205,15 @@ async def test_who_watches_a_fork_sees_what_it_shares_and_then_what_it_says(
         watching = fork.watch()
         first = (await anext(watching)).view
         await ask(fork, "two")
+        last = first
         async for change in watching:
-            if len(change.view.entries) == 4 and change.view.run is None:
+            last = change.view
+            if len(last.entries) == 4 and last.run is None:
                 break
 
-        assert first.parent == change.view.parent is not None
+        assert first.parent == last.parent is not None
         assert list(first.entries) == (await fork.transcript())[:2]
-        assert [entry.message.text for entry in change.view.entries if entry.message] == ["one", "one!", "two", "two!"]
+        assert [entry.message.text for entry in last.entries if entry.message] == ["one", "one!", "two", "two!"]
 
 
 async def test_a_conversation_that_was_ended_by_force_can_be_forked(server: EmbeddedServer, tmp_path: Path) -> None:
