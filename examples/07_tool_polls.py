@@ -79,6 +79,8 @@ async def clockwork() -> AsyncIterator[WorkflowEnvironment]:
         await clock.client.operator_service.add_search_attributes(request)
         async with build_worker(clock.client, app, SETTINGS):
             yield clock
+    # The SDK's threads let go of what was cancelled: one that does so while Python ends aborts the process.
+    await asyncio.sleep(0.2)
 
 
 async def histories(client: Client, task_id: str) -> list[int]:
