@@ -79,8 +79,7 @@ async def clockwork() -> AsyncIterator[WorkflowEnvironment]:
         await clock.client.operator_service.add_search_attributes(request)
         async with build_worker(clock.client, app, SETTINGS):
             yield clock
-    # The SDK's threads let go of what was cancelled: one that does so while Python ends aborts the process.
-    await asyncio.sleep(0.2)
+    await asyncio.sleep(0.2)  # a thread of the SDK that lets go of what was cancelled while Python ends aborts it
 
 
 async def histories(client: Client, task_id: str) -> list[int]:

@@ -67,7 +67,6 @@ async def decided(clock: WorkflowEnvironment, command: str, decision: Decision) 
     submission = await harness.conversation().submit(command)
     question = await asyncio.to_thread(asked.get)
     print(f"20:00 {question.ask.text}")
-
     now = await sleep_until(clock, time(23, 30))
     await harness.signal(question.task_id, DECISION, question.key, decision)
     print(f"{now:%H:%M} {'yes' if decision.allow else 'no'}")
@@ -94,8 +93,7 @@ async def clockwork() -> AsyncIterator[WorkflowEnvironment]:
         await clock.client.operator_service.add_search_attributes(request)
         async with build_worker(clock.client, app, SETTINGS):
             yield clock
-    # The SDK's threads let go of what was cancelled: one that does so while Python ends aborts the process.
-    await asyncio.sleep(0.2)
+    await asyncio.sleep(0.2)  # a thread of the SDK that lets go of what was cancelled while Python ends aborts it
 
 
 if __name__ == "__main__":
