@@ -51,6 +51,11 @@ class Confined:
         return self._root
 
     @property
+    def id(self) -> str:
+        """The directory: environments with one id have the same files."""
+        return str(self.root)
+
+    @property
     def folder(self) -> Path:
         """Where relative paths and commands begin.
 

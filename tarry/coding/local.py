@@ -25,11 +25,6 @@ class LocalDirectory(Confined):
         super().__init__(root, cwd)
         self._variables = variables or {}
 
-    @property
-    def id(self) -> str:
-        """The directory."""
-        return str(self.root)
-
     def exec(
         self,
         command: str | Sequence[str],

@@ -45,11 +45,6 @@ class SandboxedDirectory(Confined):
         self._readable = readable
         self._network = network
 
-    @property
-    def id(self) -> str:
-        """The directory."""
-        return str(self.root)
-
     def exec(
         self,
         command: str | Sequence[str],

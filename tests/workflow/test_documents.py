@@ -193,7 +193,7 @@ async def test_an_edit_that_changes_nothing_makes_no_revision(server: EmbeddedSe
 
 async def test_a_value_that_does_not_fit_is_refused_where_it_is_written(server: EmbeddedServer, tmp_path: Path) -> None:
     def spoil(plan: Plan) -> None:
-        plan.steps = 7  # type: ignore[assignment]
+        plan.steps = 7  # type: ignore[assignment]  # what an edit without types may do
 
     async def work(api: ToolApi) -> str:
         with pytest.raises(Unreadable, match="valid array"):
