@@ -1,0 +1,1 @@
+"""Subagents: the rules of a tree of agents under one root conversation (spec §17). Pure."""

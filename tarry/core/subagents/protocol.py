@@ -1,0 +1,331 @@
+"""Names and payloads of a tree of agents: `tarry.agents`, one workflow a root conversation (spec §17).
+
+Pure. Whoever asks names itself by its conversation and its call: the call's task id makes a repeat recognisable, so a
+rerun, a reset or a second delivery changes nothing and is answered as the first was.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any, Literal
+
+from pydantic import BaseModel, Field
+
+from signals.tokens import Signal
+from tarry.core.agent import Agent
+from tarry.core.ledger import Ledger
+from tarry.core.messages import Frozen
+from tarry.core.protocol import UnansweredReason
+from tarry.core.subagents.definition import RuntimeMode, Snapshot
+
+AGENTS = "tarry.agents"
+"""The workflow, `<root conversation>~<nonce>/agents`."""
+
+START = "tarry.agents.start"
+"""Update: a `StartAgent`; returns a `Started`."""
+SEND = "tarry.agents.send"
+"""Update: a `SendMessage`; returns a `Sent`."""
+FOLLOW_UP = "tarry.agents.follow-up"
+"""Update: a `FollowUp`; returns a `TurnAccepted`."""
+READ = "tarry.agents.read"
+"""Update: a `ReadUpdates`; returns an `Updates`."""
+INTERRUPT = "tarry.agents.interrupt"
+"""Update: an `Interrupt`; returns an `Interrupted`."""
+RELOAD = "tarry.agents.reload"
+"""Update, or plain signal: a `Snapshot` that counts from now on."""
+
+READ_DONE = "tarry.agents.read-done"
+"""Plain signal: a `ReadDone`: what a call read is in the history of its call."""
+RESTED = "tarry.agents.rested"
+"""Plain signal: a `TurnNotice`: nothing of the turn executes, its permit is free."""
+WANTS = "tarry.agents.wants"
+"""Plain signal: a `TurnNotice`: something of the turn was woken, and waits for a permit."""
+GRANTED = "tarry.agents.granted"
+"""Plain signal to the run of that turn: a `TurnNotice`, in answer to `WANTS`."""
+STOPPED = "tarry.agents.stopped"
+"""Plain signal: a `StopBelow`: a conversation was stopped, and everything below it is."""
+
+LIST = "tarry.agents.list"
+"""Query: the id of a conversation, empty for the root; returns an `AgentList` of everything below it."""
+SNAPSHOT = "tarry.agents.snapshot"
+"""Query: the `Snapshot`."""
+
+REFUSED = "tarry.agents.refused"
+"""Type of the ApplicationError of a refusal; its details are a `Refusal`."""
+
+RefusalCode = Literal[
+    "unknown_agent",  # no such definition in the catalogue
+    "unknown_target",  # nothing has that path or id
+    "not_a_child",  # it is there, and not this one's to write to
+    "not_a_descendant",
+    "name_taken",
+    "bad_name",
+    "too_deep",
+    "too_many_agents",
+    "capacity",  # nested work while no permit is free
+    "mailbox_full",
+    "message_too_large",
+    "mailbox_empty",  # a follow-up without anything to say
+    "stopped",  # the caller's run was stopped
+    "foreground",  # not with this runtime mode
+    "conflict",  # the call asked for something else before
+    "corrupt",
+    "invalid",
+]
+
+
+class Refusal(Frozen):
+    """Why something was not done; `text` says what to do instead."""
+
+    code: RefusalCode
+    text: str
+
+
+class Caller(Frozen):
+    """Who asks: the call, whose id is the request's, and the conversation in which it was made."""
+
+    conversation_id: str
+    task_id: str
+
+    @property
+    def generation_id(self) -> str:
+        """The run that the call is part of."""
+        conversation, run, *_ = self.task_id.split("/")
+        return f"{conversation}/{run}"
+
+
+ContextMode = Literal["fresh", "all_completed", "last_n_completed"]
+
+
+class ContextPolicy(Frozen):
+    """What a child knows of its parent's conversation."""
+
+    mode: ContextMode = "fresh"
+    completed_turns: int | None = Field(default=None, ge=1, le=100, description="of `last_n_completed`")
+
+
+class Text(Frozen):
+    """A text, itself when it is short, else where it is kept."""
+
+    text: str = ""
+    blob: str = Field(default="", description="reference in the store; empty: `text` is all")
+    characters: int
+    utf8_bytes: int
+
+
+class StartAgent(Frozen):
+    """Start a child of the caller with its first turn."""
+
+    caller: Caller
+    definition: str
+    description: str = ""
+    task_name: str | None = Field(default=None, description="the last part of its path; None: made of the description")
+    prompt: Text
+    context: ContextPolicy = ContextPolicy()
+    output: dict[str, Any] | None = Field(default=None, description="JSON Schema of its answer; None: text")
+    mode: RuntimeMode | None = Field(default=None, description="None: that of the tree")
+    agent: Agent = Field(default=Agent(), description="what the child's conversation begins with")
+
+
+class Started(Frozen):
+    """A child that is there for good: its conversation may not have begun yet."""
+
+    path: str
+    agent_id: str = Field(description="id of its conversation")
+    turn_id: str
+    state: Literal["running", "queued"]
+    mode: RuntimeMode
+
+
+class SendMessage(Frozen):
+    """Put a message into the mailbox of a direct child; it starts nothing."""
+
+    caller: Caller
+    target: str = Field(description="a path, absolute or relative to the caller, or an agent id")
+    text: Text
+
+
+class Sent(Frozen):
+    """`pending`: how many messages wait there, this one among them."""
+
+    message_id: str
+    pending: int
+    path: str
+
+
+class FollowUp(Frozen):
+    """Start one turn of a direct child with every message that waits in its mailbox now."""
+
+    caller: Caller
+    target: str
+    text: Text | None = Field(default=None, description="a message to be put there first")
+
+
+class TurnAccepted(Frozen):
+    """`joined`: the child is in a turn, and reads the messages in it."""
+
+    path: str
+    agent_id: str
+    turn_id: str
+    messages: int
+    state: Literal["running", "queued", "joined"]
+
+
+CompletionStatus = Literal["done", "unanswered"]
+
+
+class Completion(Frozen):
+    """How one turn of a child ended. `text` is bounded; the whole is in the child's conversation."""
+
+    update_id: str
+    turn_id: str
+    path: str
+    agent_id: str
+    status: CompletionStatus
+    reason: UnansweredReason = ""
+    detail: str = ""
+    text: str = ""
+    is_cut: bool = False
+    ended: datetime
+    spent: Ledger = Ledger()
+
+
+class ReadUpdates(Frozen):
+    """Read what direct children have ended since; a call that gets nothing is told when there is something.
+
+    It is told by a delivery of `AGENT_UPDATE` under the key `key` of the call. `path`: of this child alone.
+    """
+
+    caller: Caller
+    key: str = Field(default="", description="empty: it does not wait")
+    target: str = ""
+
+
+class Working(Frozen):
+    """A direct child that has not ended its turn: since when, and what it waits for."""
+
+    path: str
+    state: str
+    since: datetime | None = None
+    detail: str = ""
+
+
+class Updates(Frozen):
+    """Completions in the order in which they came, at most 256 KiB of them; `more` are left.
+
+    They are this call's until its result is durable, or it is over without one.
+    """
+
+    completions: tuple[Completion, ...] = ()
+    more: int = 0
+    working: tuple[Working, ...] = ()
+    already_read: tuple[str, ...] = Field(default=(), description="paths of children that ended and were read")
+
+
+class ReadDone(Frozen):
+    """The completions that a call read are in its result."""
+
+    task_id: str
+
+
+class Interrupt(Frozen):
+    """Stop what a descendant does, and everything below it; its conversation stays.
+
+    The call is told by a delivery of `AGENT_UPDATE` under `key` when that is over.
+    """
+
+    caller: Caller
+    target: str
+    key: str = ""
+
+
+class Interrupted(Frozen):
+    """`stopping`: it will be over soon; else it did nothing."""
+
+    path: str
+    agent_id: str
+    state: Literal["stopping", "idle"]
+
+
+class TurnNotice(Frozen):
+    """Of one run of a subagent; `number` counts its rests, and tells a late notice from a new one."""
+
+    conversation_id: str
+    generation_id: str
+    number: int = 0
+
+
+class StopBelow(Frozen):
+    """A conversation was stopped. `run`: the number of its newest run; what it asked for starts no more."""
+
+    conversation_id: str
+    run: int
+
+
+AgentState = Literal["queued", "starting", "running", "waiting", "stopping", "idle", "ready", "corrupt"]
+"""`waiting`: its turn is parked, or its children are not over. `idle`: it has ended a turn, `ready`: none yet."""
+
+
+class AgentRow(Frozen):
+    """One agent in a list."""
+
+    path: str
+    agent_id: str
+    definition: str
+    description: str = ""
+    state: AgentState
+    since: datetime
+    waits_for: str = ""
+    pending: int = Field(default=0, description="messages in its mailbox")
+    updates: int = Field(default=0, description="completions of its children that it has not read")
+    turns: int = 0
+    turn_id: str = ""
+    undelivered: int = Field(default=0, description="completions that could not be given to its parent")
+    spent: Ledger = Ledger()
+
+
+class AgentEvent(Frozen):
+    """Something that happened in the tree; `number` counts them."""
+
+    number: int
+    at: datetime
+    kind: Literal[
+        "start", "turn-start", "turn-end", "end", "message", "interrupt", "report", "completion-error", "stop", "reload"
+    ]
+    path: str
+    turn_id: str = ""
+    detail: str = ""
+
+
+class AgentList(Frozen):
+    """The agents below one, in the order of their paths, and the newest events."""
+
+    root: str
+    agents: tuple[AgentRow, ...] = ()
+    permits: int = 0
+    permits_used: int = 0
+    queued: int = 0
+    events: tuple[AgentEvent, ...] = ()
+
+
+class AgentsInput(Frozen):
+    """What a tree begins with; `state` is carried from run to run."""
+
+    root: str
+    snapshot: Snapshot = Snapshot()
+    state: dict[str, Any] | None = None
+
+
+class AgentUpdate(BaseModel):
+    """Something that a call waits for has happened in its tree: ask again."""
+
+    number: int = 0
+
+
+AGENT_UPDATE = Signal("tarry.agent-update", 1, AgentUpdate, built_in=True)
+"""What a call is told that waits for its agents."""
+
+
+def tree_of(task_id: str) -> str:
+    """The id of the workflow that knows the agents of a root conversation, by the id of a run or a call of it."""
+    return f"{task_id.partition('/')[0]}/agents"
