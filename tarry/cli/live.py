@@ -120,7 +120,8 @@ def result_line(message: ToolMessage, entry: Entry) -> Text:
     """How a call ended, on one line."""
     sign, style = ("✗", "red") if message.is_error else ("✓", "green")
     spent = f"{entry.tool.duration_ms / 1000:.1f} s" if entry.tool else ""
-    said = _last_line(message.text.partition("\n<harness>")[0])
+    content, _, remarks = f"\n{message.text}".partition("\n<harness>\n")
+    said = _last_line(content) or _last_line(remarks.partition("\n")[0])  # of a call that left nothing else, why
     return Text.assemble((f"{sign} ", style), (message.name, "bold"), f" {spent}  ", (said, "dim"))
 
 

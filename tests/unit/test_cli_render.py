@@ -10,7 +10,7 @@ from rich.console import Console, RenderableType
 
 from signals.box import Receipt
 from tarry.cli import render
-from tarry.cli.live import going_on, scrolled
+from tarry.cli.live import going_on, result_line, scrolled
 from tarry.cli.output import Output
 from tarry.cli.work import with_conversation_states
 from tarry.client import WakePlan, WorkItem
@@ -241,3 +241,12 @@ def test_what_goes_on_is_the_tail_of_the_stream_and_the_open_calls() -> None:
     lines = drawn(*going_on(run, AT + timedelta(seconds=3)))
 
     assert lines == [*(f"line {n}" for n in range(20, 30)), "… look_up(name='keys') 3.0 s  looking[2J"]
+
+
+def test_call_that_left_only_a_remark_says_why_and_not_where_the_remark_ends() -> None:
+    stopped = ToolMessage(
+        call_id="c", name="look_up", text="<harness>\n[error] Tool look_up was stopped.\n</harness>", is_error=True
+    )
+    entry = placed(result_draft(stopped, ToolFacts(duration_ms=1_500), AT, 1))
+
+    assert result_line(stopped, entry).plain == "✗ look_up 1.5 s  [error] Tool look_up was stopped."
