@@ -14,7 +14,7 @@ from tarry.client.commits import Sender, commit_with
 from tarry.client.documents import DocumentReader
 from tarry.core.agent import Agent
 from tarry.core.commits import CommitInput
-from tarry.core.protocol import Notify, SubmissionView, WhenBusy, digest
+from tarry.core.protocol import Notify, SubmissionView, ToolRunInput, WhenBusy, digest
 from tarry.core.text import canonical_json
 from tarry.documents import Edit
 
@@ -22,10 +22,11 @@ from tarry.documents import Edit
 class Committer:
     """Speaks for one task."""
 
-    def __init__(self, harness: Harness, registry: Registry, conversation_id: str, task_id: str) -> None:
+    def __init__(self, harness: Harness, registry: Registry, task: ToolRunInput) -> None:
         self._harness = harness
-        self._conversation_id = conversation_id
-        self._task_id = task_id
+        self._conversation_id = task.conversation_id
+        self._task_id = task.task_id
+        self._tree = task.tree
         self._reader = DocumentReader(harness.client)
         self.documents = DeclaredDocuments(registry, self._reader)
 
@@ -46,7 +47,7 @@ class Committer:
         if not self._conversation_id:
             raise ValueError("this task belongs to no conversation: there is nothing to commit to")
         owner = self._task_id.partition("/")[0]
-        sender = Sender(self._harness.settings, self._conversation_id, self._task_id, owner)
+        sender = Sender(self._harness.settings, self._conversation_id, self._task_id, owner, self._tree)
         return sender.compose(key, notes, inputs, signals, tasks)
 
     async def commit(self, commit: CommitInput, edits: Sequence[Edit[Any]] = ()) -> bool:

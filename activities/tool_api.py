@@ -39,6 +39,7 @@ from tarry.core.protocol import (
     ToolRunInput,
 )
 from tarry.core.results import Diagnostic, plain_json
+from tarry.core.subagents.protocol import tree_of
 from tarry.core.text import canonical_json, clean_text
 from tarry.environment import Environment, NoEnvironment, Place
 from tarry.hooks import TaskHook
@@ -90,7 +91,7 @@ class RunApi(Outreach):
         is_safe = input.call.replay == "safe" and (declared is None or declared.replay == "safe")
         may_park = is_safe and purpose == "memo"
         self._nesting = Nesting(client, input, registry, self._at_home, may_park=may_park)
-        self._committer = Committer(harness, host.registry, input.conversation_id, input.task_id)
+        self._committer = Committer(harness, host.registry, input)
         self._queue = info.task_queue
         self._call = call_of(client, input)
         self._input = input
@@ -111,6 +112,11 @@ class RunApi(Outreach):
     def task_id(self) -> str:
         """The id of this call."""
         return self._input.task_id
+
+    @property
+    def tree(self) -> str:
+        """Id of the workflow that knows the agents of the root conversation; for tools of ours (spec §17.10)."""
+        return self._input.tree or tree_of(self._input.task_id)
 
     @property
     def conversation_id(self) -> str:

@@ -37,9 +37,10 @@ _OUTCOMES: dict[str, type[ToolOutcome | TaskOutcome]] = {"call": ToolOutcome, "t
 class Children:
     """The children of one task."""
 
-    def __init__(self, state: State, settings: RunSettings) -> None:
+    def __init__(self, state: State, settings: RunSettings, tree: str) -> None:
         self._state = state
         self._settings = settings
+        self._tree = tree
         self._live: dict[str, asyncio.Task[None]] = {}
 
     @property
@@ -96,7 +97,7 @@ class Children:
         )
         outcome = _OUTCOMES[wanted.kind]
         if wanted.kind == "task":
-            input = TaskInput(conversation_id=conversation_id, call=call, settings=self._settings)
+            input = TaskInput(conversation_id=conversation_id, call=call, settings=self._settings, tree=self._tree)
             return await workflow.start_child_workflow(DURABLE_TASK, input, result_type=outcome, **config)
         nested = ToolCallInput(
             conversation_id=conversation_id,
@@ -106,6 +107,7 @@ class Children:
             nested=True,
             takes_signals=True,
             judged_by_pass=True,
+            tree=self._tree,
         )
         return await workflow.start_child_workflow(TOOL_CALL, nested, result_type=outcome, **config)
 

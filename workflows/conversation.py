@@ -87,6 +87,7 @@ class Conversation:
     def __init__(self, input: ConversationInput = _FROM_A_SHELL) -> None:
         self._state = input.carry or ConversationState.born(input.nonce or workflow.uuid4().hex[:12], input.agent)
         self._state.by_boundary = self._goes_by_boundary(input)
+        self._state.tree = input.tree
         self._choosing = Choosing(self._state)
         self._stop = StopSwitch()
         self._stops = 0

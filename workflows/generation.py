@@ -189,6 +189,7 @@ class Generation:
             context_start=self._transcript.context_start or self._input.context_start,
             sizes=self._judged_sizes(),
             output=self._settings.output,
+            tree=self._input.tree,
         )
 
     def _judged_sizes(self) -> Thresholds | None:

@@ -60,7 +60,7 @@ async def _outcome(run: GenerationInput, name: str, call: ResolvedCall, stop: St
 async def _start(run: GenerationInput, task_id: str, content: str, call: ResolvedCall, stop: StopSwitch) -> TaskOutcome:
     child = await workflow.start_child_workflow(
         DURABLE_TASK,
-        TaskInput(conversation_id=run.conversation_id, call=call, settings=run.settings.for_calls()),
+        TaskInput(conversation_id=run.conversation_id, call=call, settings=run.settings.for_calls(), tree=run.tree),
         result_type=TaskOutcome,
         **options.child(task_id, run.conversation_id, content, options.summary(call), call.tool),
     )

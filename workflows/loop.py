@@ -56,17 +56,18 @@ MAX_SIGNALS = 8_000
 class Loop(ABC):
     """One task from its first run to its end. Its kind says what a run, a clean-up and an outcome are."""
 
-    def __init__(self, carry: Carry | None, policy: ResolvedCall, settings: RunSettings) -> None:
+    def __init__(self, carry: Carry | None, policy: ResolvedCall, settings: RunSettings, tree: str) -> None:
         self._state = carry.state if carry else State()
         self._box = carry.box if carry else Box()
         self._started: datetime = carry.started if carry else workflow.info().workflow_start_time
         self._shown = self._state.park
         self._policy = policy
         self._settings = settings
+        self._tree = tree
         self._stop = StopSwitch()
         self._holder = Holder(self._stop)
         self._port = Port(self._box, self._state, self._stop)
-        self._children = Children(self._state, settings)
+        self._children = Children(self._state, settings, tree)
         self._ran_too_long = False
         self._told = 0
 
@@ -307,6 +308,7 @@ class Loop(ABC):
             checkpoint=state.checkpoint,
             nested=nested,
             agent=self._settings.chosen,
+            tree=self._tree,
         )
 
 

@@ -99,6 +99,7 @@ class Round:
                 settings=self._input.settings.for_calls(),
                 takes_signals=True,
                 judged_by_pass=True,
+                tree=self._input.tree,
             ),
             result_type=ToolOutcome,
             **options.child(task_id, self._input.conversation_id, arguments, options.summary(call), call.tool),

@@ -34,7 +34,7 @@ async def run_generation(
     first_id = run.generation_id
     for number in range(2, 100):
         try:
-            return await _start(run, stop, begun)
+            return await _start(run, state.tree, stop, begun)
         except ChildWorkflowError as error:
             return await _salvage(run, str(error.cause or error))
         except WorkflowAlreadyStartedError:
@@ -53,7 +53,7 @@ def _adopted_result(adopted: Adopted) -> RunResult | None:
         return None
 
 
-def _input(run: OpenRun) -> GenerationInput:
+def _input(run: OpenRun, tree: str) -> GenerationInput:
     return GenerationInput(
         conversation_id=workflow.info().workflow_id,
         run=run.run,
@@ -61,6 +61,7 @@ def _input(run: OpenRun) -> GenerationInput:
         settings=run.settings,
         context_start=run.context_start,
         compacts=True,
+        tree=tree,
     )
 
 
@@ -69,8 +70,8 @@ def _fingerprint(run: OpenRun) -> str:
     return digest(canonical_json([run.run, run.start.index, run.start.chain]))
 
 
-async def _start(run: OpenRun, stop: StopSwitch, begun: Callable[[], None]) -> RunResult:
-    input = _input(run)
+async def _start(run: OpenRun, tree: str, stop: StopSwitch, begun: Callable[[], None]) -> RunResult:
+    input = _input(run, tree)
     child = await workflow.start_child_workflow(
         GENERATION,
         input,

@@ -46,12 +46,16 @@ PAUSE = 0.02
 
 @dataclass(frozen=True)
 class Sender:
-    """Who commits: `prefix` keeps its keys apart from those of others, `owner` stands before the ids of its tasks."""
+    """Who commits: `prefix` keeps its keys apart from those of others, `owner` stands before the ids of its tasks.
+
+    `tree`: whose subagent the conversation is; what it starts is told.
+    """
 
     settings: Settings
     conversation_id: str
     prefix: str
     owner: str
+    tree: str = ""
 
     def compose(
         self,
@@ -87,7 +91,7 @@ class Sender:
         return StartTask(
             task_id=f"{self.owner}/k.{name}",
             digest=digest(canonical_json([call.tool, call.arguments])),
-            input=TaskInput(conversation_id=self.conversation_id, call=call, settings=settings),
+            input=TaskInput(conversation_id=self.conversation_id, call=call, settings=settings, tree=self.tree),
         )
 
 

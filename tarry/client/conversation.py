@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, TypeVar, Unpack
 
 from pydantic import BaseModel
@@ -171,9 +172,12 @@ class Conversation(Watched):
         return (await self.view()).agent
 
     @reaching_server()
-    async def start(self, *, owner: str) -> None:
-        """Start it without an input, owned by the task `owner`; one that is there already stays as it is."""
-        await self._road.start(owner=owner)
+    async def start(self, *, owner: str, tree: str = "") -> None:
+        """Start it without an input, owned by the task `owner`; one that is there already stays as it is.
+
+        `tree`: the id of the workflow whose subagent it is (spec §17.10).
+        """
+        await replace(self._road, tree=tree).start(owner=owner)
 
     @reaching_server()
     async def fork(
@@ -183,6 +187,7 @@ class Conversation(Watched):
         conversation_id: str | None = None,
         agent: Agent | None = None,
         owner: str = "",
+        tree: str = "",
     ) -> Conversation:
         """A new conversation that begins with the entries of this one through entry `at`, counted from 0 (spec §16).
 
@@ -196,6 +201,7 @@ class Conversation(Watched):
             conversation_id: of the fork; by default a new one.
             agent: choices instead of this conversation's.
             owner: a task that the fork belongs to, and to its session; without one it is a root.
+            tree: the id of the workflow whose subagent the fork is (spec §17.10).
 
         Raises:
             NoSuchConversation: nothing with that id.
@@ -206,7 +212,7 @@ class Conversation(Watched):
         """
         origin = Origin(self.id, at, agent, owner)
         fork = Conversation(self._client, self._settings, self._reader, checked_id(conversation_id))
-        await Forking(self._client, self._reader, origin).start(fork._road)
+        await Forking(self._client, self._reader, origin).start(replace(fork._road, tree=tree))
         return fork
 
     def document(self, document: Document[T]) -> ConversationDocument[T]:

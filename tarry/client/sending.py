@@ -30,12 +30,13 @@ M = TypeVar("M", bound=BaseModel)
 
 @dataclass(frozen=True)
 class Road:
-    """The road to one conversation. `agent`: what it begins with when it is started on the way."""
+    """The road to one conversation. `agent`, `tree`: what it begins with when it is started on the way."""
 
     client: Client
     conversation_id: str
     task_queue: str
     agent: Agent
+    tree: str = ""
 
     async def send(self, name: str, input: Any, as_type: type[M]) -> M | None:
         """The answer, or None when no worker gave one and the server keeps the input."""
@@ -89,7 +90,9 @@ class Road:
     @property
     def _birth(self) -> dict[str, Any]:
         nonce = secrets.token_hex(6)
-        input = ConversationInput(nonce=nonce, notes_ends=True, by_boundary=True, folds=True, agent=self.agent)
+        input = ConversationInput(
+            nonce=nonce, notes_ends=True, by_boundary=True, folds=True, agent=self.agent, tree=self.tree
+        )
         return {
             "workflow": CONVERSATION,
             "arg": input,

@@ -38,15 +38,15 @@ class AfterRun(Frozen):
         )
         return cls(input=input, settings=settings)
 
-    def starts(self, answer: RunHookAnswer) -> list[StartTask]:
+    def starts(self, answer: RunHookAnswer, tree: str = "") -> list[StartTask]:
         """The tasks of the hooks, each under an id of its own below the run's."""
-        return [self._start(number, call) for number, call in enumerate(answer.tasks)]
+        return [self._start(number, call, tree) for number, call in enumerate(answer.tasks)]
 
-    def _start(self, number: int, call: ResolvedCall) -> StartTask:
+    def _start(self, number: int, call: ResolvedCall, tree: str) -> StartTask:
         return StartTask(
             task_id=f"{self.input.generation_id}/r{number}",
             digest=digest(canonical_json([call.tool, call.arguments])),
-            input=TaskInput(conversation_id=self.input.conversation_id, call=call, settings=self.settings),
+            input=TaskInput(conversation_id=self.input.conversation_id, call=call, settings=self.settings, tree=tree),
         )
 
     def notes(self, answer: RunHookAnswer) -> list[SubmitInput]:

@@ -57,6 +57,7 @@ class ConversationState(BaseModel):
     compactions: Compactions = Field(default_factory=Compactions)
     parent: Parent | None = None
     ended_runs: list[AfterRun] = Field(default_factory=list, description="hooks are to be told of their end")
+    tree: str = Field(default="", description="that it is a subagent of; empty: a root")
 
     @model_validator(mode="before")
     @classmethod
@@ -257,7 +258,7 @@ class ConversationState(BaseModel):
     def told_end(self, answer: RunHookAnswer, now: datetime, conversation_id: str) -> None:
         """The hooks were told of the oldest of the ended runs: their tasks leave by the outbox, problems are noted."""
         ended = self.ended_runs.pop(0)
-        self.commits.send(ended.starts(answer))
+        self.commits.send(ended.starts(answer, self.tree))
         for note in ended.notes(answer):
             self.inbox.admit(note, now)
         self.open_next(now, conversation_id)
@@ -373,3 +374,4 @@ class ConversationInput(Frozen):
     by_boundary: bool = Field(default=False, description="False: maybe begun before a run could answer several inputs")
     agent: Agent = Field(default=Agent(), description="the choices that a new conversation begins with")
     folds: bool = Field(default=False, description="False: maybe begun before page references were folded")
+    tree: str = Field(default="", description="id of the workflow whose subagent it is; empty: a root (spec §17.10)")

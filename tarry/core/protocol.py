@@ -196,6 +196,7 @@ class ModelRequestInput(ForAgent):
     context_start: Position | None = Field(default=None, description="entries before it are no context; None: all are")
     sizes: Thresholds | None = Field(default=None, description="beyond which it is not sent; None: it is")
     output: OutputSchema | None = Field(default=None, description="what the answer must be; None: text")
+    tree: str = Field(default="", description="that the conversation is a subagent of; empty: a root")
 
 
 class CallError(Frozen):
@@ -276,6 +277,7 @@ class ToolRunInput(ForAgent):
         default="",
         description="of the call's first workflow run; another run's intent is a rerun after a reset. Empty: not told",
     )
+    tree: str = Field(default="", description="that its conversation is a subagent of; empty: a root")
 
 
 OutcomeCode = Literal[

@@ -77,6 +77,7 @@ class GenerationInput(Frozen):
     carry: RunCarry | None = None
     context_start: Position | None = Field(default=None, description="named by the newest head marker before `start`")
     compacts: bool = Field(default=False, description="False: maybe begun before runs compacted their context")
+    tree: str = Field(default="", description="that the conversation is a subagent of; empty: a root")
 
     def for_request(self, state: RunState) -> GenerationInput:
         """With the choices that count for the next request, and for whatever comes of it (spec §7.6)."""

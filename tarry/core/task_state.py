@@ -118,6 +118,7 @@ class TaskInput(Frozen):
     call: ResolvedCall
     settings: RunSettings
     carry: Carry | None = None
+    tree: str = Field(default="", description="that its conversation is a subagent of; empty: a root, or none")
 
 
 class TaskOutcome(Frozen):
@@ -143,3 +144,4 @@ class ToolCallInput(Frozen):
     judged_by_pass: bool = Field(
         default=False, description="False: begun before one activity judged what came at its gates and asked them"
     )
+    tree: str = Field(default="", description="that its conversation is a subagent of; empty: a root, or none")
