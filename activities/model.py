@@ -7,30 +7,37 @@ from collections.abc import Callable
 from temporalio import activity
 
 from activities.model_call import call_model
-from activities.prompting import Prepared, prepare
+from activities.offering import Offering, OnOffer
+from activities.prompting import prepare
 from activities.reports import Reports
 from activities.request_hooks import RequestHooks
 from tarry.app import App, Registry
+from tarry.client import Harness
 from tarry.core import compaction
 from tarry.core.arguments import normalise_calls
 from tarry.core.compaction_view import ContextFull
+from tarry.core.context import shown
 from tarry.core.messages import AssistantMessage
 from tarry.core.protocol import MODEL_REQUEST, ModelAnswer, ModelFailure, ModelRequestInput, ModelTurn
 from tarry.core.resolve import resolve_calls
+from tarry.core.subagents.protocol import tree_of
 from tarry.core.text import clean_text
 from tarry.core.transcript import Entry
 from tarry.entries import EntryReader
 from tarry.models import Model, ModelRequest, ModelResponse, NoModel, info_of, priced
+from tarry.offers import OfferAsked
 from tarry.outputs import problem_of
 
 
 class ModelActivities:
     """Sends the requests of every conversation this worker serves."""
 
-    def __init__(self, app: App, reader: EntryReader) -> None:
+    def __init__(self, app: App, reader: EntryReader, harness: Harness) -> None:
         self._app = app
         self._registry = app.registry
         self._reader = reader
+        self._harness = harness
+        self._offering = Offering()
 
     @activity.defn(name=MODEL_REQUEST)
     async def request(self, input: ModelRequestInput) -> ModelAnswer:
@@ -45,7 +52,10 @@ class ModelActivities:
 
         async def ask(on_text: Callable[[str], None]) -> ModelTurn | ContextFull:
             entries = await self._entries(input)
-            prepared = await self._prepare(model, registry, input, entries, reports)
+            reports.know(entry.note for entry in entries if entry.index >= input.run_start.index)
+            offer = await self._offer(registry, input, entries, reports)
+            agent = self._registry.resolved(input.agent)
+            prepared = await prepare(model, offer, agent, input, entries, reports)
             size = compaction.text_tokens(prepared.request.instructions)
             if (full := compaction.must_wait(entries, input.sizes, info_of(model), size)) is not None:
                 return full
@@ -56,7 +66,7 @@ class ModelActivities:
                 "invalid": _invalid(input, response.message),
                 "is_large": compaction.is_due(entries, input.sizes, info_of(model), response.usage),
             }
-            return _turn(registry, model, response).model_copy(update=beside)
+            return _turn(offer.registry, model, response).model_copy(update=beside)
 
         answer = await call_model(model, ask)
         if isinstance(answer, ModelFailure):
@@ -70,11 +80,17 @@ class ModelActivities:
             input.conversation_id, input.generation_id, input.run_start, input.cutoff, input.context_start
         )
 
-    async def _prepare(
-        self, model: Model, registry: Registry, input: ModelRequestInput, entries: list[Entry], reports: Reports
-    ) -> Prepared:
-        reports.know(entry.note for entry in entries if entry.index >= input.run_start.index)
-        return await prepare(model, registry, self._registry.resolved(input.agent), input, entries, reports)
+    async def _offer(
+        self, registry: Registry, input: ModelRequestInput, entries: list[Entry], reports: Reports
+    ) -> OnOffer:
+        asked = OfferAsked(
+            conversation_id=input.conversation_id,
+            generation_id=input.generation_id,
+            tree_id=tree_of(input.generation_id),
+            agent=self._registry.resolved(input.agent),
+            harness=self._harness,
+        )
+        return await self._offering.ask(registry, asked, shown(entries), reports)
 
 
 async def _respond(

@@ -12,8 +12,8 @@ from datetime import UTC, datetime
 from functools import partial
 
 from activities.calling import called
+from activities.offering import OnOffer
 from activities.reports import Reports
-from tarry.app import Registry
 from tarry.core import output
 from tarry.core.agent import Agent
 from tarry.core.context import plan, request_context, shown
@@ -39,28 +39,28 @@ class Prepared:
 
 async def prepare(
     model: Model,
-    registry: Registry,
+    offer: OnOffer,
     agent: Agent,
     input: ModelRequestInput,
     entries: Sequence[Entry],
     reports: Reports,
 ) -> Prepared:
     """Ask the sections and plan what must be told; the instructions of the agent come last."""
-    tools = registry.specs()
-    told = PromptTold(input.conversation_id, agent, tuple(tool.name for tool in tools))
-    sections = await _sections(registry.sections, told, shown(entries), reports)
+    told = PromptTold(input.conversation_id, agent, tuple(tool.name for tool in offer.tools))
+    sections = await _sections((*offer.registry.sections, *offer.sections), told, shown(entries), reports)
+    sections += offer.kept
     if instructions := clean_text(agent.instructions or ""):
         sections.append(SectionPatch(key=INSTRUCTIONS, text=instructions, tag=False))
     enforced = info_of(model).structured
     if input.output is not None and not enforced:
         # Last of all: it comes and goes with a run, and what stands before it need not be told again.
         sections.append(SectionPatch(key=output.KEY, text=output.told(input.output), tag=False))
-    patches = plan(entries, Prompt.of(sections, tools))
+    patches = plan(entries, Prompt.of(sections, offer.tools))
     context = request_context(_with(entries, patches))
     request = ModelRequest(
         messages=context.messages,
         instructions=context.instructions,
-        tools=tools,
+        tools=offer.tools,
         session_id=input.conversation_id,
         idle_timeout=input.idle_timeout,
         thinking=agent.thinking or "off",

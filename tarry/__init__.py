@@ -70,6 +70,7 @@ from tarry.hooks import (
     Turn,
 )
 from tarry.models import NoModel
+from tarry.offers import Offer, OfferAsked, Offered, ToolOffer
 from tarry.sections import PromptTold, Section
 from tarry.tasks import DurableTask, Go, Outcome
 from tarry.tools import RetryTool, Tool, ToolResult, tool
@@ -123,6 +124,9 @@ __all__ = [
     "NoSuchEntry",
     "NoSuchTask",
     "NotHeld",
+    "Offer",
+    "OfferAsked",
+    "Offered",
     "Outcome",
     "OwnSummary",
     "Place",
@@ -157,6 +161,7 @@ __all__ = [
     "ThinkingLevel",
     "Tool",
     "ToolApi",
+    "ToolOffer",
     "ToolResult",
     "Turn",
     "Unreadable",

@@ -17,6 +17,7 @@ from tarry.documents import Document
 from tarry.environment import EnvironmentFactory
 from tarry.hooks import Hooks
 from tarry.models import Model, NoModel
+from tarry.offers import Offer
 from tarry.sections import Section
 from tarry.tasks import DurableTask
 from tarry.tools import Tool
@@ -29,7 +30,8 @@ class Extension:
     """A named bundle of tools, tasks, their signals and documents, hooks, wrappers and sections of the prompt.
 
     Change `version` with the hooks: calls that wait before their intent are then asked anew (spec §5.3). `environment`
-    makes the one that `api.env` gives to tools of all extensions (spec §14.1).
+    makes the one that `api.env` gives to tools of all extensions (spec §14.1). `offer` says at each request of a model
+    which of the tools are offered, and how (spec §13.7).
     """
 
     name: str
@@ -42,6 +44,7 @@ class Extension:
     documents: Sequence[Document[Any]] = ()
     sections: Sequence[Section] = ()
     environment: EnvironmentFactory | None = None
+    offer: Offer | None = None
 
 
 class Registry:
@@ -97,6 +100,12 @@ class Registry:
         chosen._offered = select(agent.tools, select(self._defaults.tools, tuple(chosen.tools)))
         return chosen
 
+    def offering(self, names: Sequence[str]) -> Registry:
+        """All of it, but of its tools these alone."""
+        narrowed = Registry(self._extensions.values(), self._defaults)
+        narrowed._offered = tuple(names)
+        return narrowed
+
     def resolved(self, agent: Agent) -> Agent:
         """What these choices come to: every default filled in, and of names those that there are."""
         chosen, over = self.chosen(agent), agent.over(self._defaults)
@@ -144,6 +153,16 @@ class Registry:
     def sections(self) -> tuple[Section, ...]:
         """The sections of the prompt; of two with one key the later one, in the place of the earlier."""
         return tuple({one.key: one for extension in self._extensions.values() for one in extension.sections}.values())
+
+    @property
+    def offers(self) -> tuple[tuple[str, Offer], ...]:
+        """Who is asked before every request what it offers, by extension, in order of installation."""
+        return tuple((name, one.offer) for name, one in self._extensions.items() if one.offer is not None)
+
+    def tools_of(self, extension: str) -> tuple[str, ...]:
+        """Those of the tools that are this extension's own, and not replaced by a later one's."""
+        owners = {tool.name: name for name, one in self._extensions.items() for tool in one.tools}
+        return tuple(name for name in self.tools if owners[name] == extension)
 
     @property
     def environment(self) -> EnvironmentFactory | None:

@@ -36,6 +36,7 @@ from activities.tools import ToolActivities
 from activities.waiting import WaitingActivities
 from tarry import serving
 from tarry.app import App
+from tarry.client import Harness
 from tarry.client.registry import announce
 from tarry.connect import ConnectError, check_search_attributes, connect
 from tarry.entries import EntryCache, EntryReader
@@ -72,7 +73,7 @@ def build_worker(client: Client, app: App, settings: Settings) -> Worker:
     blobs = BlobStore(client.data_converter)
     reader = EntryReader(client, blobs, EntryCache(settings.entry_cache_bytes), patience=STORE_PATIENCE)
     grace = timedelta(seconds=settings.shutdown_grace)
-    models = ModelActivities(app, reader)
+    models = ModelActivities(app, reader, Harness(client, settings))
     tools = ToolActivities(app.registry, client, blobs, settings)
     tasks = TaskActivities(app.registry.tasks, tools)
     gates = GateActivities(app.registry, client)
