@@ -73,7 +73,7 @@ class Scroll:
                 yield result_line(message, entry)
             case None if entry.note and entry.kind == "note":
                 yield Text(render.plain(entry.note), "italic dim")
-            case _ if entry.kind in ("reset", "compaction"):
+            case _ if entry.kind in ("reset", "compaction", "seed"):
                 yield Text(f"── {entry.kind} ──", "dim")
 
     def _answer(self, message: AssistantMessage) -> Iterator[Text]:

@@ -24,6 +24,7 @@ from tarry.core.agent import Agent
 from tarry.core.conversation import ConversationInput, ConversationState
 from tarry.core.lineage import PARENT_MEMO
 from tarry.core.protocol import CONVERSATION, DUPLICATE, OWNER_MEMO
+from tarry.core.subagents.protocol import PATH_MEMO
 
 M = TypeVar("M", bound=BaseModel)
 
@@ -50,10 +51,14 @@ class Road:
         """Start it without an input, owned by the task `owner`; one that is there already stays as it is."""
         await self._start(memo={OWNER_MEMO: owner})
 
-    async def start_as(self, state: ConversationState, owner: str = "") -> bool:
-        """Start it as a fork that begins with `state`, owned by the task `owner` if given; False: its id is taken."""
+    async def start_as(self, state: ConversationState, owner: str = "", path: str = "") -> bool:
+        """Start it with `state`, owned by the task `owner` if given; False: its id is taken.
+
+        `path`: of a subagent, in its tree.
+        """
         birth = self._birth
-        memo: dict[str, Any] = {PARENT_MEMO: state.parent, **({OWNER_MEMO: owner} if owner else {})}
+        named = {PARENT_MEMO: state.parent, OWNER_MEMO: owner, PATH_MEMO: path}
+        memo: dict[str, Any] = {name: value for name, value in named.items() if value}
         begun = birth["arg"].model_copy(update={"nonce": state.nonce, "carry": state})
         birth |= {"arg": begun, "id_conflict_policy": WorkflowIDConflictPolicy.FAIL, "memo": memo}
         try:

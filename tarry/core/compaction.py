@@ -192,7 +192,7 @@ def _labelled(entry: Entry) -> Iterator[str]:
             pass
 
 
-_SPEAKERS = {"compaction": "Earlier summary", "reset": "Hand-off"}
+_SPEAKERS = {"compaction": "Earlier summary", "reset": "Hand-off", "seed": "Earlier summary"}
 
 
 def _bounded(text: str) -> str:

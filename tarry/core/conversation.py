@@ -31,6 +31,7 @@ from tarry.core.run_hooks import RunHookAnswer
 from tarry.core.settled import MAX_ANSWER_BYTES, SUBMISSION_SETTLED, Settled
 from tarry.core.text import canonical_json
 from tarry.core.transcript import NoSuchPosition, Position, Transcript, note_draft, user_draft
+from tarry.core.turns import Turns
 from tarry.core.views import ConversationView, Refusal
 from tarry.core.writes import Write, place_write
 
@@ -56,6 +57,7 @@ class ConversationState(BaseModel):
     by_boundary: bool = Field(default=False, description="False: one input a run; notes of commits wait for its end")
     compactions: Compactions = Field(default_factory=Compactions)
     parent: Parent | None = None
+    turns: Turns = Field(default_factory=Turns)
     ended_runs: list[AfterRun] = Field(default_factory=list, description="hooks are to be told of their end")
     tree: str = Field(default="", description="that it is a subagent of; empty: a root")
 
@@ -106,6 +108,7 @@ class ConversationState(BaseModel):
         if not inputs:
             return
         self.runs += 1
+        self.turns.begin(self.runs, self.transcript.end.index)
         for item in inputs:
             self._bring(item.settings)
         for item in inputs:
@@ -223,6 +226,8 @@ class ConversationState(BaseModel):
         assert self.open is not None
         last = self.transcript.end.index - 1 if result.answer is None else result.answer  # the tail may be sealed
         answer = last if result.status == "done" else None
+        if answer is not None:
+            self.turns.complete(run.run, self.transcript.end.index)
         placed, taken = self._placed(self.open, result)
         ended = (run.request_id, *run.others, *placed)
         if result.after_run:

@@ -18,6 +18,7 @@ from tarry.core.messages import Frozen
 from tarry.core.protocol import digest
 from tarry.core.text import canonical_json
 from tarry.core.transcript import Branch, Entry, NoSuchPosition, PageRef, Position, Transcript
+from tarry.core.turns import Turns
 from tarry.core.views import GenerationView
 
 FORK_SOURCE = "tarry.fork-source"
@@ -35,6 +36,7 @@ class ForkSource(Frozen):
     choices: Choices
     open_generation: str | None = None
     began_with: int = 0
+    turns: Turns = Turns()
 
     @classmethod
     def of(cls, state: ConversationState) -> ForkSource:
@@ -48,6 +50,7 @@ class ForkSource(Frozen):
             choices=state.choices,
             open_generation=state.open.generation_id if state.open else None,
             began_with=state.open.began_with if state.open else 0,
+            turns=state.turns,
         )
 
     def with_session(self, root: Documents) -> ForkSource:
@@ -156,5 +159,6 @@ def forked(
         transcript=transcript,
         documents=origin.documents(source.documents, transcript.end),
         choices=source.choices_with(run).forked(origin.seen(transcript.end), origin.agent),
+        turns=source.turns.shared(transcript.end.index),
         by_boundary=True,
     )

@@ -18,6 +18,13 @@ def generation_id(conversation_id: str, nonce: str, run: int) -> str:
     return f"{conversation_id}~{nonce}/g{run}"
 
 
+def run_of(task_id: str) -> tuple[str, int | None]:
+    """The nonce of the conversation in which a call was made, and the number of its run; None: it is of no run."""
+    conversation, _, rest = task_id.partition("/")
+    number = rest.partition("/")[0].partition("~")[0].removeprefix("g")
+    return conversation.partition("~")[2], int(number) if number.isdecimal() else None
+
+
 class OpenRun(Frozen):
     """The run that is under way."""
 

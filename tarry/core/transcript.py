@@ -24,8 +24,8 @@ from tarry.core.messages import AssistantMessage, Frozen, Message, ToolMessage, 
 from tarry.core.prompt import PromptPatch
 from tarry.core.text import canonical_json
 
-EntryKind = Literal["user", "assistant", "tool_result", "note", "system", "reset", "compaction"]
-"""`note`: for people only, never sent to a model. `reset` and `compaction` are head markers: see `Draft.head`."""
+EntryKind = Literal["user", "assistant", "tool_result", "note", "system", "reset", "compaction", "seed"]
+"""`note`: for people only, never sent to a model. `reset`, `compaction`, `seed` are head markers: see `Draft.head`."""
 
 # Both decide on a command when a workflow is replayed: change them only behind `workflow.patched`.
 PAGE_BYTES = 64 * 1024
@@ -309,6 +309,15 @@ def reset_draft(at: datetime, run: int, place: Position, handoff: str = "") -> D
 def compaction_draft(summary: str, at: datetime, run: int, head: Position) -> Draft:
     """A head marker whose `summary` stands for every entry before the place `head`."""
     return Draft(kind="compaction", at=at, run=run, message=UserMessage(text=summary), head=head)
+
+
+def seed_draft(at: datetime, run: int, head: Position, told: str = "", note: str = "") -> Draft:
+    """A head marker where the own entries of a subagent begin: of those that it shares, the ones from `head` on count.
+
+    `told` stands for what came before these, as it did for its parent; `note` says for people what was shared.
+    """
+    message = UserMessage(text=told) if told else None
+    return Draft(kind="seed", at=at, run=run, message=message, note=note, head=head)
 
 
 def system_draft(patch: PromptPatch, at: datetime, run: int) -> Draft:

@@ -7,9 +7,9 @@ rerun, a reset or a second delivery changes nothing and is answered as the first
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, model_validator
 
 from signals.tokens import Signal
 from tarry.core.agent import Agent
@@ -44,6 +44,9 @@ GRANTED = "tarry.agents.granted"
 """Plain signal to the run of that turn: a `TurnNotice`, in answer to `WANTS`."""
 STOPPED = "tarry.agents.stopped"
 """Plain signal: a `StopBelow`: a conversation was stopped, and everything below it is."""
+
+PATH_MEMO = "tarry.path"
+"""The memo by which the conversation of an agent names its path."""
 
 LIST = "tarry.agents.list"
 """Query: the id of a conversation, empty for the root; returns an `AgentList` of everything below it."""
@@ -102,6 +105,12 @@ class ContextPolicy(Frozen):
 
     mode: ContextMode = "fresh"
     completed_turns: int | None = Field(default=None, ge=1, le=100, description="of `last_n_completed`")
+
+    @model_validator(mode="after")
+    def _check_number(self) -> Self:
+        if (self.mode == "last_n_completed") != (self.completed_turns is not None):
+            raise ValueError("`completed_turns` belongs to the mode `last_n_completed`, which needs it")
+        return self
 
 
 class Text(Frozen):
