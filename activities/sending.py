@@ -14,7 +14,7 @@ from temporalio.service import RPCError, RPCStatusCode
 from tarry import attributes
 from tarry.client.signals import deliver
 from tarry.connect import sending_inline
-from tarry.core.commits import SEND, SendInput, SendSignal, StartTask
+from tarry.core.commits import SEND, SendInput, SendSignal, StartTask, TellWorkflow
 from tarry.core.keeping import DIGEST_MEMO
 from tarry.core.protocol import DURABLE_TASK
 from tarry.core.settled import SUBMISSION_SETTLED, Settled
@@ -38,6 +38,8 @@ class SendActivities:
                     return await self._deliver(input.item)
                 case StartTask():
                     return await self._start(input.item)
+                case TellWorkflow():
+                    return await self._tell(input.item)
         except ValidationError as error:
             return f"dropped: {error}"
         except RPCError as error:
@@ -51,6 +53,15 @@ class SendActivities:
         if sent.signal == SUBMISSION_SETTLED.name:
             return (await to(SUBMISSION_SETTLED, sent.key, Settled.model_validate(sent.value))).answer
         return (await to(sent.signal, sent.key, sent.value, version=sent.version)).answer
+
+    async def _tell(self, item: TellWorkflow) -> str:
+        try:
+            await self._client.get_workflow_handle(item.workflow_id).signal(item.name, item.value)
+        except RPCError as error:
+            if error.status != RPCStatusCode.NOT_FOUND:
+                raise
+            return "over"
+        return "told"
 
     async def _start(self, item: StartTask) -> str:
         call = item.input.call

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Sequence
-from typing import NoReturn, TypeVar
+from typing import NoReturn
 
 from temporalio import workflow
 from temporalio.common import RawValue
@@ -46,6 +46,7 @@ from tarry.core.protocol import (
     SubmitInput,
     Withdrawal,
 )
+from tarry.core.subagents.protocol import AGENTS, tree_of
 from tarry.core.transcript import NoSuchPosition, Slice
 from tarry.core.views import ConversationView
 from workflows import after_run, outbox, patches
@@ -54,10 +55,9 @@ from workflows.compacting import Compactor
 from workflows.ends import read_signal
 from workflows.keeping import archive_settled, find_submission, fold, seal
 from workflows.mailing import hand_over, tell_mail
+from workflows.reading import readable
 from workflows.runs import run_generation
 from workflows.supervise import StopSwitch, supervise
-
-T = TypeVar("T")
 
 _REFUSALS: dict[type[Exception], str] = {
     Conflict: CONFLICT,
@@ -88,6 +88,7 @@ class Conversation:
         self._state = input.carry or ConversationState.born(input.nonce or workflow.uuid4().hex[:12], input.agent)
         self._state.by_boundary = self._goes_by_boundary(input)
         self._state.tree = input.tree
+        self._state.below.tree = self._state.below.tree or input.tree
         self._choosing = Choosing(self._state)
         self._stop = StopSwitch()
         self._stops = 0
@@ -148,6 +149,8 @@ class Conversation:
             self._state.compactions.ask_by_itself(run.settings)
         self._note_end(run)
         self._tell_settled()
+        if result.reason == "aborted" and not self._stop.is_set:  # somebody stopped the run itself
+            self._stop_below()
         self._stop = StopSwitch()
         await self._tidy()
         self._state.open_next(workflow.now(), workflow.info().workflow_id)
@@ -192,10 +195,19 @@ class Conversation:
         self._compactor.stop()
         self._state.inbox.withdraw_queued()
         self._tell_settled()
+        self._stop_below()
         if self._state.open is None:
             return ""
         self._stop.set()
         return self._state.open.generation_id
+
+    def _stop_below(self) -> None:
+        """By the outbox, so that it also leaves when the run of this workflow turns over (spec §17.11)."""
+        self._state.commits.send(self._state.below.stop(workflow.info().workflow_id, self._state.runs))
+
+    def _learn_of_agents(self) -> None:
+        own = workflow.info().workflow_id
+        self._state.commits.send(self._state.below.learn(own, tree_of(f"{own}~{self._state.nonce}")))
 
     @workflow.update(name=SUBMIT)
     async def submit(self, input: SubmitInput) -> SubmissionView:
@@ -315,12 +327,13 @@ class Conversation:
     @workflow.signal(dynamic=True)
     async def on_signal(self, name: str, args: Sequence[RawValue]) -> None:
         """Temporal signals by name, from any shell: never fails, and keeps why it refused."""
-        if name == ABORT:
-            self._abort()
+        bare = {ABORT: self._abort, AGENTS: self._learn_of_agents}
+        if name in bare:
+            bare[name]()
         elif name == TAKE:
             await self._hand_over(args)
         elif name == CONFIGURE:
-            if (change := self._readable(name, args, AgentChange)) is not None:
+            if (change := readable(self._state, name, args, AgentChange)) is not None:
                 self._state.configure(change)
         elif name == COMPACT:
             self._compactor.ask_by_signal(args)
@@ -330,7 +343,7 @@ class Conversation:
             self._compactor.hear(read_signal(args, LargeInput))
         elif name != SUBMIT:
             self._state.refuse(f"{name[:100]}: no such signal; known are {', '.join(_SIGNALS)}")
-        elif (input := self._readable(name, args, SubmitInput)) is not None:
+        elif (input := readable(self._state, name, args, SubmitInput)) is not None:
             await self._unless_refused(name, input.request_id, self._admit(input))
 
     async def _unless_refused(self, name: str, request_id: str, work: Awaitable[object]) -> None:
@@ -339,21 +352,6 @@ class Conversation:
         # Any of Temporal's own failures would end the conversation: also that of a look-up that was ended by hand.
         except FailureError as error:
             self._state.refuse(f"{name}: {error.message}", request_id)
-
-    def _readable(self, name: str, args: Sequence[RawValue], as_type: type[T]) -> T | None:
-        if len(args) != 1:
-            self._state.refuse(f"{name}: one JSON object expected, {len(args)} inputs came")
-            return None
-        try:
-            input = workflow.payload_converter().from_payload(args[0].payload, as_type)
-            if isinstance(input, as_type):
-                return input
-            self._state.refuse(f"{name}: not readable: JSON expected")
-            return None
-        # Anything at all may come from outside, and an exception here would wedge the workflow.
-        except Exception as error:
-            self._state.refuse(f"{name}: not readable: {error}")
-            return None
 
     @workflow.query(name=ENTRIES)
     def entries(self, query: EntriesQuery) -> Slice:

@@ -49,7 +49,16 @@ class StartTask(Frozen):
     input: TaskInput
 
 
-Sent = SendSignal | StartTask
+class TellWorkflow(Frozen):
+    """A plain signal to another workflow, which knows a repeat for one; to one that is over it need not go."""
+
+    kind: Literal["tell"] = "tell"
+    workflow_id: str
+    name: str
+    value: Any
+
+
+Sent = SendSignal | StartTask | TellWorkflow
 
 
 class CommitInput(Frozen):

@@ -29,6 +29,7 @@ from tarry.core.open_run import OpenRun, generation_id
 from tarry.core.protocol import RunResult, RunSettings, SubmitInput, digest
 from tarry.core.run_hooks import RunHookAnswer
 from tarry.core.settled import MAX_ANSWER_BYTES, SUBMISSION_SETTLED, Settled
+from tarry.core.subagents.below import Below
 from tarry.core.text import canonical_json
 from tarry.core.transcript import NoSuchPosition, Position, Transcript, note_draft, user_draft
 from tarry.core.turns import Turns
@@ -60,6 +61,7 @@ class ConversationState(BaseModel):
     turns: Turns = Field(default_factory=Turns)
     ended_runs: list[AfterRun] = Field(default_factory=list, description="hooks are to be told of their end")
     tree: str = Field(default="", description="that it is a subagent of; empty: a root")
+    below: Below = Field(default_factory=Below)
 
     @model_validator(mode="before")
     @classmethod

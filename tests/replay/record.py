@@ -23,9 +23,10 @@ from tests.replay.scenarios_gates import GATES
 from tests.replay.scenarios_parked import PARKED
 from tests.replay.scenarios_prompt import PROMPT
 from tests.replay.scenarios_tasks import TASKS
+from tests.replay.scenarios_turns import TURNS
 from tests.replay.studio import Studio
 
-SCENARIOS = RUNS | PARKED | TASKS | GATES | DOCUMENTS | COMPACTION | BUSY | AGENTS | PROMPT | FORKS
+SCENARIOS = RUNS | PARKED | TASKS | GATES | DOCUMENTS | COMPACTION | BUSY | AGENTS | PROMPT | FORKS | TURNS
 
 
 async def record(scenarios: list[str]) -> None:
