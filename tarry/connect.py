@@ -27,6 +27,8 @@ from temporalio.contrib.pydantic import PydanticJSONPlainPayloadConverter
 from temporalio.converter import (
     CompositePayloadConverter,
     DataConverter,
+    DefaultFailureConverter,
+    DefaultFailureConverterWithEncodedAttributes,
     DefaultPayloadConverter,
     ExternalStorage,
     JSONPlainPayloadConverter,
@@ -35,6 +37,8 @@ from temporalio.envconfig import ClientConfig, ClientConnectConfig
 from temporalio.service import RPCError, RPCStatusCode
 from tenacity import AsyncRetrying, retry_if_exception_type, stop_after_delay, wait_fixed
 
+from tarry.codec import Codec, Keyring, load_keyring
+from tarry.codec.unreadable import ClosedConverter, EncryptedConverter
 from tarry.core.attributes import ATTRIBUTES, Attribute
 from tarry.settings import Settings, load_settings
 from tarry.store import is_blob_name, open_store
@@ -84,7 +88,8 @@ _JSON = _StrictJson()
 class _PayloadConverter(CompositePayloadConverter):
     def __init__(self) -> None:
         kinds = DefaultPayloadConverter.default_encoding_payload_converters
-        super().__init__(*(_JSON if isinstance(kind, JSONPlainPayloadConverter) else kind for kind in kinds))
+        ours = (_JSON if isinstance(kind, JSONPlainPayloadConverter) else kind for kind in kinds)
+        super().__init__(*ours, ClosedConverter(), EncryptedConverter())
 
 
 class _Storage(ExternalStorage):
@@ -104,16 +109,32 @@ class _Storage(ExternalStorage):
         return reference if any(map(is_blob_name, reference.claim_data.values())) else None
 
 
-def data_converter(store_url: str) -> DataConverter:
+def data_converter(store_url: str, keyring: Keyring | None = None) -> DataConverter:
     """How values become payloads: valid JSON by pydantic, from 32 KiB on kept in the store at `store_url`.
 
-    NaN, infinities in plain data, lone surrogates and what is not JSON data raise ValueError when encoded.
+    With a key that is active they are encrypted, also those in the store, and failures with them (spec §20.1). NaN,
+    infinities in plain data, lone surrogates and what is not JSON data raise ValueError when encoded.
 
     Raises:
         StoreError: no store can be at `store_url`.
     """
     storage = _Storage(drivers=[open_store(store_url)], payload_size_threshold=INLINE_BYTES)
-    return DataConverter(payload_converter_class=_PayloadConverter, external_storage=storage)
+    encrypts = keyring is not None and keyring.active is not None
+    return DataConverter(
+        payload_converter_class=_PayloadConverter,
+        external_storage=storage,
+        payload_codec=Codec(keyring) if keyring else None,
+        failure_converter_class=DefaultFailureConverterWithEncodedAttributes if encrypts else DefaultFailureConverter,
+    )
+
+
+def converter_of(settings: Settings) -> DataConverter:
+    """The data converter of a deployment: its store and its keys, which are read now.
+
+    Raises:
+        SettingsError, StoreError: a key cannot be read, or no store can be where the settings say.
+    """
+    return data_converter(settings.store, load_keyring(settings))
 
 
 async def connect(settings: Settings | None = None, *, wait: timedelta = timedelta(0)) -> Client:
@@ -129,7 +150,7 @@ async def connect(settings: Settings | None = None, *, wait: timedelta = timedel
     """
     settings = settings or load_settings()
     config = _client_config()
-    converter = data_converter(settings.store)
+    converter = converter_of(settings)
     attempts = AsyncRetrying(
         stop=stop_after_delay(wait),
         wait=wait_fixed(_PAUSE),

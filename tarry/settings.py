@@ -20,6 +20,11 @@ _RUN_SCHEMA = RunSettings.model_json_schema()["properties"]
 _SECRET_LENGTH = 32
 _MODES = "one-at-a-time or all"
 
+_KEY_ID = r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}"
+_KEY = rf"{_KEY_ID}=(file:\S+|env:[A-Za-z_]\w*)"
+NO_KEY = "none"
+"""In place of the active key's id: payloads are written in the clear."""
+
 
 class SettingsError(Exception):
     """A setting is not allowed. One line: the variable, what it holds and what it may hold."""
@@ -139,6 +144,19 @@ class Settings(BaseSettings):
     )
     """Who sends one as `Authorization: Bearer` may read conversations at the gateway; without any nobody may."""
 
+    codec_keys: str | None = _text(
+        None,
+        rf"^\s*{_KEY}(\s+{_KEY})*\s*$",
+        "id=file:/path or id=env:NAME for each key, with blanks between them; never a key itself",
+    )
+    """Where the keys are that payloads are encrypted with (spec §20.2); without any nothing is."""
+
+    codec_active: str | None = _text(None, rf"^{_KEY_ID}$", f"the id of one of the keys, or {NO_KEY}")
+    """The key that encrypts; all of them decrypt."""
+
+    codec_clear: bool = _switch(False)
+    """Whether payloads that are not encrypted are read although there are keys (spec §20.3)."""
+
     @field_validator("callback_secrets", "gateway_token")
     @classmethod
     def _check_secrets(cls, value: SecretStr | None) -> SecretStr | None:
@@ -166,6 +184,6 @@ def load_settings() -> Settings:
 def _line(detail: ErrorDetails) -> str:
     name = str(detail["loc"][0])
     field = Settings.model_fields[name]
-    # What a secret variable holds is nothing to print.
-    held = "" if field.annotation == SecretStr | None else f"={detail['input']!r}"
+    # What a secret variable holds is nothing to print, nor what may be a key in the place of its name.
+    held = "" if field.annotation == SecretStr | None or name == "codec_keys" else f"={detail['input']!r}"
     return f"{PREFIX}{name.upper()}{held} is refused: give {field.description}"

@@ -1,4 +1,4 @@
-"""How an activity ended, read from what Temporal says of it. Nothing here raises: the ends come from outside."""
+"""How an activity ended, read from what Temporal says of it. These come from outside, so hardly anything raises."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from temporalio import workflow
 from temporalio.common import RawValue
 from temporalio.exceptions import ActivityError, ApplicationError, TimeoutError, TimeoutType
 
+from tarry.codec.unreadable import UnreadablePayload
 from tarry.core import run as machine
 from tarry.core.messages import Usage
 from tarry.core.protocol import GIVEN_BACK, WORKER_SHUTDOWN, ModelFailure, Progress
@@ -83,9 +84,14 @@ def read(result: RawValue, as_type: type[M]) -> M | None:
     """The result of an activity, or None when it is not what it should be.
 
     Anybody with a shell can complete an activity by hand; a result that does not decode would wedge the workflow.
+
+    Raises:
+        UnreadablePayload: it is one that a setting of the codec opens: taken for none, it would be lost (spec §20.3).
     """
     try:
         return workflow.payload_converter().from_payload(result.payload, as_type)
+    except UnreadablePayload:
+        raise
     except Exception:
         return None
 

@@ -16,7 +16,7 @@ from typing import Self
 from temporalio.client import Client
 
 from tarry.client import Harness
-from tarry.connect import data_converter, is_server_configured
+from tarry.connect import converter_of, is_server_configured
 from tarry.embedded import EmbeddedServer
 from tarry.processes import Child, environment_of, gateway, worker
 from tarry.settings import PREFIX, Settings, load_settings
@@ -114,7 +114,7 @@ class Stage:
     async def _connect(self) -> Harness:
         if self._server is None:
             return await Harness.connect(self._settings)
-        client = await Client.connect(self._server.address, data_converter=data_converter(self._settings.store))
+        client = await Client.connect(self._server.address, data_converter=converter_of(self._settings))
         return Harness(client, self._settings)
 
     def environment(self) -> dict[str, str]:

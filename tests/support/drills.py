@@ -22,7 +22,7 @@ import httpx
 from temporalio.client import Client
 
 from tarry.client import Harness, Submission
-from tarry.connect import data_converter
+from tarry.connect import converter_of
 from tarry.core.messages import AssistantMessage, Frozen, ToolMessage
 from tarry.core.protocol import Progress, SubmissionView
 from tarry.core.transcript import Entry
@@ -161,7 +161,7 @@ class Drill:
 
     async def connect(self, **options: Any) -> Harness:
         """A harness of its own, its client with these options."""
-        converter = data_converter(self.settings.store)
+        converter = converter_of(self.settings)
         return Harness(await Client.connect(self._server.address, data_converter=converter, **options), self.settings)
 
     async def worker(self, **environment: str) -> Child:

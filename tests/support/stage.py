@@ -15,7 +15,7 @@ from temporalio.worker import Worker
 
 from tarry.app import App, Extension
 from tarry.client import Harness
-from tarry.connect import data_converter
+from tarry.connect import converter_of
 from tarry.core.transcript import Entry
 from tarry.embedded import EmbeddedServer
 from tarry.models import Model
@@ -70,7 +70,7 @@ async def stage(server: EmbeddedServer, app: App, store: Path, **settings: Any) 
 async def idle_stage(server: EmbeddedServer, app: App, store: Path, **settings: Any) -> AsyncIterator[Stage]:
     """A stage on which no worker runs yet."""
     chosen = Settings(task_queue=f"test-{uuid.uuid4().hex[:8]}", store=str(store), **settings)
-    client = await Client.connect(server.address, data_converter=data_converter(chosen.store))
+    client = await Client.connect(server.address, data_converter=converter_of(chosen))
     yield Stage(client, chosen, app)
 
 

@@ -41,6 +41,9 @@ def test_without_variables_every_setting_has_its_default() -> None:
         "gateway_url": None,
         "callback_secrets": None,
         "gateway_token": None,
+        "codec_keys": None,
+        "codec_active": None,
+        "codec_clear": False,
     }
 
 
@@ -74,6 +77,7 @@ def test_variables_are_read_and_empty_ones_count_as_not_set(monkeypatch: pytest.
         ("TARRY_GATEWAY_PORT", "65536", "a whole number from 0 to 65535"),
         ("TARRY_GATEWAY_URL", "example.org", "an http(s) URL without query"),
         ("TARRY_GATEWAY_URL", "https://example.org/?a=b", "an http(s) URL without query"),
+        ("TARRY_CODEC_ACTIVE", "two words", "the id of one of the keys, or none"),
     ],
 )
 def test_refused_variable_is_named_with_what_it_may_hold(
@@ -96,6 +100,17 @@ def test_a_refused_secret_is_named_and_not_shown(monkeypatch: pytest.MonkeyPatch
 
     allowed = "secrets of 32 characters or more, with blanks between them"
     assert str(refused.value) == f"TARRY_CALLBACK_SECRETS is refused: give {allowed}"
+
+
+@pytest.mark.parametrize("keys", ["a=c2VjcmV0", "c2VjcmV0", "a=env:K b=c2VjcmV0", "a=file:", "a=env:1"])
+def test_a_key_in_the_place_of_its_name_is_refused_and_not_shown(monkeypatch: pytest.MonkeyPatch, keys: str) -> None:
+    monkeypatch.setenv("TARRY_CODEC_KEYS", keys)
+
+    with pytest.raises(SettingsError) as refused:
+        load_settings()
+
+    allowed = "id=file:/path or id=env:NAME for each key, with blanks between them; never a key itself"
+    assert str(refused.value) == f"TARRY_CODEC_KEYS is refused: give {allowed}"
 
 
 def test_every_refused_variable_is_told_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
