@@ -84,17 +84,31 @@ class Refusal(Frozen):
     text: str
 
 
+def run_number(task_id: str) -> int:
+    """The number of a run in its conversation, by its id or that of a call in it; 0: the id names none."""
+    run = [*task_id.split("/"), ""][1].partition("~")[0]
+    number = run.removeprefix("g")
+    return int(number) if run != number and number.isascii() and number.isdigit() else 0
+
+
 class Caller(Frozen):
-    """Who asks: the call, whose id is the request's, and the conversation in which it was made."""
+    """Who asks: the call, whose id is the request's, and the conversation in which it was made.
+
+    A task id that names no run is a person's, or a program's: any that it never uses for another request.
+    """
 
     conversation_id: str
     task_id: str
 
     @property
     def generation_id(self) -> str:
-        """The run that the call is part of."""
-        conversation, run, *_ = self.task_id.split("/")
-        return f"{conversation}/{run}"
+        """The run that the call is part of; of a person or a program, none."""
+        return "/".join(self.task_id.split("/")[:2])
+
+    @property
+    def run(self) -> int:
+        """The number of that run; 0: a person or a program asks."""
+        return run_number(self.task_id)
 
 
 ContextMode = Literal["fresh", "all_completed", "last_n_completed"]
@@ -134,6 +148,7 @@ class StartAgent(Frozen):
     output: dict[str, Any] | None = Field(default=None, description="JSON Schema of its answer; None: text")
     mode: RuntimeMode | None = Field(default=None, description="None: that of the tree")
     agent: Agent = Field(default=Agent(), description="what the child's conversation begins with")
+    key: str = Field(default="", description="under which the call is told that the turn has ended; empty: it is not")
 
 
 class Started(Frozen):
@@ -194,9 +209,12 @@ class Completion(Frozen):
     reason: UnansweredReason = ""
     detail: str = ""
     text: str = ""
+    blob: str = Field(default="", description="reference in the store to the text; empty: `text` is it")
+    utf8_bytes: int = Field(default=0, description="of the text")
     is_cut: bool = False
     ended: datetime
-    spent: Ledger = Ledger()
+    spent: Ledger = Field(default=Ledger(), description="of the agent and all below it, since they began")
+    working: tuple[str, ...] = Field(default=(), description="its own children that had not ended then; at most 8")
 
 
 class ReadUpdates(Frozen):
@@ -262,6 +280,7 @@ class TurnNotice(Frozen):
     conversation_id: str
     generation_id: str
     number: int = 0
+    waits_for: str = Field(default="", max_length=500, description="of a rest: what it waits for, in a few words")
 
 
 class StopBelow(Frozen):
@@ -290,7 +309,12 @@ class AgentRow(Frozen):
     turns: int = 0
     turn_id: str = ""
     undelivered: int = Field(default=0, description="completions that could not be given to its parent")
-    spent: Ledger = Ledger()
+    spent: Ledger = Field(default=Ledger(), description="by it and all below it")
+
+
+EventKind = Literal[
+    "start", "turn-start", "turn-end", "end", "message", "interrupt", "report", "completion-error", "stop", "reload"
+]
 
 
 class AgentEvent(Frozen):
@@ -298,9 +322,7 @@ class AgentEvent(Frozen):
 
     number: int
     at: datetime
-    kind: Literal[
-        "start", "turn-start", "turn-end", "end", "message", "interrupt", "report", "completion-error", "stop", "reload"
-    ]
+    kind: EventKind
     path: str
     turn_id: str = ""
     detail: str = ""
@@ -314,6 +336,7 @@ class AgentList(Frozen):
     permits: int = 0
     permits_used: int = 0
     queued: int = 0
+    spent: Ledger = Field(default=Ledger(), description="by all that are listed")
     events: tuple[AgentEvent, ...] = ()
 
 

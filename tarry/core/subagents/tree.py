@@ -1,0 +1,333 @@
+"""A tree of agents: what it is asked, and what it answers (spec §17).
+
+Pure: time comes in as `now`. The whole state is carried from run to run of its workflow. A request that is refused
+changes nothing; one that comes again, from the same call, is answered as it was.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Literal
+
+from tarry.core.protocol import digest
+from tarry.core.subagents.answers import check_same, content
+from tarry.core.subagents.completions import Waiter
+from tarry.core.subagents.definition import RuntimeMode, Snapshot
+from tarry.core.subagents.listing import list_agents, working_row
+from tarry.core.subagents.mailbox import Mailbox
+from tarry.core.subagents.orders import Birth, TellRoot
+from tarry.core.subagents.paths import depth, is_below
+from tarry.core.subagents.permits import Permits
+from tarry.core.subagents.protocol import (
+    AgentList,
+    Caller,
+    FollowUp,
+    Interrupt,
+    Interrupted,
+    ReadDone,
+    ReadUpdates,
+    SendMessage,
+    Sent,
+    StartAgent,
+    Started,
+    StopBelow,
+    TurnAccepted,
+    Updates,
+)
+from tarry.core.subagents.record import AgentRecord, Turn
+from tarry.core.subagents.refusing import Refused
+from tarry.core.subagents.turns import Turns
+
+
+class Tree(Turns):
+    """The agents below one root conversation."""
+
+    @classmethod
+    def begin(cls, tree_id: str, root: str, snapshot: Snapshot) -> Tree:
+        """A tree without agents."""
+        permits = Permits(limit=snapshot.settings.max_concurrent_runs)
+        return cls(tree_id=tree_id, root=root, snapshot=snapshot, permits=permits)
+
+    @property
+    def is_quiet(self) -> bool:
+        """Whether nothing is under way that only this run of the workflow would hear of."""
+        return not any(order.is_taken for order in self.orders)
+
+    # Starting and writing.
+
+    def start(self, request: StartAgent, now: datetime) -> Started:
+        """A new child of the caller, with its first turn.
+
+        Raises:
+            Refused: and there is no such child.
+        """
+        if (known := self._started_by(request)) is not None:
+            return _started(known)
+        parent = self.check_caller(request.caller)
+        definition = self.snapshot.find(request.definition)
+        if definition is None:
+            names = ", ".join(one.name for one in self.snapshot.definitions) or "there are none"
+            raise Refused("unknown_agent", f"there is no agent {request.definition[:80]!r}; known: {names}")
+        self._check_number(parent)
+        path = self.paths.name(parent, request.task_name, request.description)
+        Mailbox().check(request.prompt)
+        mode = self._mode(request)
+        self.check_permit(request.caller, mode)
+        agent = AgentRecord(
+            agent_id=f"agent-{digest(self.tree_id + path)}",
+            path=path,
+            parent_id=request.caller.conversation_id,
+            definition=definition.name,
+            description=request.description[:MAX_DESCRIPTION],
+            mode=mode,
+            started_by=request.caller.task_id,
+            content=content(request),
+            birth=Birth(
+                caller=request.caller,
+                definition=definition,
+                description=request.description[:MAX_DESCRIPTION],
+                context=request.context,
+                agent=request.agent,
+                output=request.output,
+            ),
+            since=now,
+        )
+        self._introduce(agent, now)
+        agent.mailbox.put(request.prompt)
+        self.ask(agent, mode, request.caller, now)
+        if request.key:
+            self.completions.wait(_waiter(request.caller, request.key, path))
+        return _started(agent)
+
+    def _started_by(self, request: StartAgent) -> AgentRecord | None:
+        task_id = request.caller.task_id
+        known = next((agent for agent in self.agents.values() if agent.started_by == task_id), None)
+        if known is not None:
+            check_same(known.content, content(request), task_id)
+        return known
+
+    def _check_number(self, parent: str) -> None:
+        settings = self.snapshot.settings
+        if depth(parent) >= settings.max_depth:
+            raise Refused("too_deep", f"{parent} is at depth {depth(parent)} of {settings.max_depth}: do it yourself")
+        if len(self.agents) >= settings.max_agents:
+            raise Refused(
+                "too_many_agents",
+                f"there were {settings.max_agents} agents, which is all that one conversation may have: "
+                "use those that are there",
+            )
+
+    def _mode(self, request: StartAgent) -> RuntimeMode:
+        parent = self.agents.get(request.caller.conversation_id)
+        return request.mode or (parent.mode if parent is not None else self.snapshot.settings.runtime_mode)
+
+    def _introduce(self, agent: AgentRecord, now: datetime) -> None:
+        if not self.agents:
+            self.ordered.give(TellRoot(lane="root", conversation_id=self.root, tree_id=self.tree_id))
+        self.agents[agent.agent_id] = agent
+        self.paths.reserve(agent.path, agent.agent_id)
+        self.events.add("start", agent.path, now, detail=agent.definition)
+
+    def send(self, request: SendMessage, now: datetime) -> Sent:
+        """One more message in the mailbox of a child; it starts nothing.
+
+        Raises:
+            Refused: and it is not there.
+        """
+        task_id = request.caller.task_id
+        if (known := self.answers.find("send", task_id, request)) is not None:
+            return Sent.model_validate(known)
+        self.check_caller(request.caller)
+        agent = self.child(request.caller, request.target)
+        agent.mailbox.check(request.text)
+        number = agent.mailbox.put(request.text)
+        self.saw(request.caller)
+        self.events.add("message", agent.path, now, detail=f"from {self.path_of(request.caller.conversation_id)}")
+        sent = Sent(message_id=f"{agent.agent_id}.m{number}", pending=len(agent.mailbox.messages), path=agent.path)
+        self.answers.keep("send", task_id, request, sent)
+        return sent
+
+    def follow_up(self, request: FollowUp, now: datetime) -> TurnAccepted:
+        """One turn of a child with all that waits in its mailbox; a turn that is open takes it up.
+
+        Raises:
+            Refused: and no message is claimed, none put there.
+        """
+        task_id = request.caller.task_id
+        if (known := self.answers.find("follow-up", task_id, request)) is not None:
+            return TurnAccepted.model_validate(known)
+        self.check_caller(request.caller)
+        agent = self.child(request.caller, request.target)
+        open_turn = agent.newest if agent.newest is not None and not agent.newest.is_stopping else None
+        self._check_follow_up(agent, open_turn, request)
+        self.saw(request.caller)
+        if request.text is not None:
+            agent.mailbox.put(request.text)
+        messages = agent.mailbox.unclaimed
+        state: Literal["running", "queued", "joined"] = "joined"
+        if open_turn is not None:
+            turn = open_turn
+            self.join(agent, turn)
+            if not turn.has_begun:
+                state = "queued"
+        else:
+            turn = self.ask(agent, self.snapshot.settings.runtime_mode, request.caller, now)
+            state = _begins(turn)
+        accepted = TurnAccepted(
+            path=agent.path, agent_id=agent.agent_id, turn_id=turn.turn_id, messages=messages, state=state
+        )
+        self.answers.keep("follow-up", task_id, request, accepted)
+        return accepted
+
+    def _check_follow_up(self, agent: AgentRecord, open_turn: Turn | None, request: FollowUp) -> None:
+        if request.text is not None:
+            agent.mailbox.check(request.text)
+        elif not agent.mailbox.unclaimed:
+            raise Refused("mailbox_empty", f"no message waits for {agent.path}: send one first, or say something here")
+        if open_turn is not None:
+            return
+        mode = self.snapshot.settings.runtime_mode
+        if mode == "foreground":
+            raise Refused(
+                "foreground", f"{agent.path} has ended, and no agent goes on while runtime_mode is foreground"
+            )
+        self.check_permit(request.caller, mode)
+
+    # Reading.
+
+    def read(self, request: ReadUpdates, now: datetime) -> Updates:
+        """What children of the caller have ended and nobody has read; it is the caller's until it is over.
+
+        Raises:
+            Refused: and nothing is reserved.
+        """
+        caller = request.caller
+        self.check_caller(caller)
+        path = self._read_target(request)
+        self.saw(caller)
+        parent_id = caller.conversation_id
+        self.completions.waiters.pop(caller.task_id, None)
+        completions = self.completions.reserve(parent_id, caller.task_id, path)
+        children = [agent for agent in self.children(parent_id) if path in ("", agent.path)]
+        for reader in self.completions.readers(parent_id):
+            if reader != caller.task_id:
+                self.look_at(reader)
+        if request.key and not completions:
+            self.completions.wait(_waiter(caller, request.key, path))
+        return Updates(
+            completions=completions,
+            more=self.completions.left(parent_id, path),
+            working=tuple(working_row(self, agent) for agent in children if self.is_working(agent)),
+            already_read=tuple(agent.path for agent in children if self._was_read(agent)),
+        )
+
+    def _read_target(self, request: ReadUpdates) -> str:
+        if not request.target:
+            return ""
+        base = self.path_of(request.caller.conversation_id)
+        path = self.paths.find(request.target, base)
+        if path == base or is_below(base, path):
+            raise Refused("not_a_child", f"{base} works for {path}: waiting for it would be waiting in a circle")
+        agent = self.agents[self.paths.agents[path]]
+        if agent.parent_id != request.caller.conversation_id:
+            raise Refused("not_a_child", f"{path} is no child of {base}: its parent reads what it ends")
+        return path
+
+    def _was_read(self, agent: AgentRecord) -> bool:
+        return (
+            agent.ended > agent.undelivered
+            and not self.is_working(agent)
+            and not self.completions.has_unread(agent.parent_id, agent.path)
+        )
+
+    def read_done(self, done: ReadDone) -> None:
+        """What a call has reserved is in its result."""
+        self.completions.read(done.task_id)
+
+    # Stopping.
+
+    def interrupt(self, request: Interrupt, now: datetime) -> Interrupted:
+        """Stop a descendant of the caller, and all below it; one that was stopped before by this call stays alone.
+
+        Raises:
+            Refused: and nothing is stopped.
+        """
+        caller = request.caller
+        known = self.answers.find("interrupt", caller.task_id, request)
+        if known is None:
+            self.check_caller(caller)
+        agent = self._descendant(caller, request.target)
+        if known is None:
+            self.saw(caller)
+            for one in [agent, *self.below(agent.path)]:
+                self.stop_turns(one, now)
+            self.events.add("interrupt", agent.path, now)
+        state: Literal["stopping", "idle"] = "stopping" if self.is_stopping(agent.path) else "idle"
+        if request.key and state == "stopping":
+            self.interrupters[caller.task_id] = _waiter(caller, request.key, agent.path)
+        self.advance(now)
+        interrupted = Interrupted(path=agent.path, agent_id=agent.agent_id, state=state)
+        if known is None:
+            self.answers.keep("interrupt", caller.task_id, request, interrupted)
+        return interrupted
+
+    def _descendant(self, caller: Caller, reference: str) -> AgentRecord:
+        base = self.path_of(caller.conversation_id)
+        path = self.paths.find(reference, base)
+        if not is_below(path, base):
+            raise Refused("not_a_descendant", f"{path} is not below {base}: only a descendant can be interrupted")
+        return self.agents[self.paths.agents[path]]
+
+    def stopped(self, stop: StopBelow, now: datetime) -> None:
+        """A conversation was stopped: so is all that this run, or an earlier one, asked for, and all below that."""
+        if stop.conversation_id != self.root and stop.conversation_id not in self.agents:
+            return
+        path = self.path_of(stop.conversation_id)
+        self.mark_stopped(stop.conversation_id, stop.run)
+        self.completions.leave(stop.conversation_id, stop.run)
+        for child in self.children(stop.conversation_id):
+            if child.asked_run <= stop.run:
+                for agent in [child, *self.below(child.path)]:
+                    self.stop_turns(agent, now)
+        self.events.add("stop", path, now)
+        self.advance(now)
+
+    # The rest.
+
+    def reload(self, snapshot: Snapshot, now: datetime) -> None:
+        """Another catalogue and other settings count from now on; what executes goes on."""
+        self.snapshot = snapshot
+        self.permits.limit = snapshot.settings.max_concurrent_runs
+        self.events.add("reload", self.path_of(self.root), now)
+        self.advance(now)
+
+    def listing(self, conversation_id: str = "") -> AgentList:
+        """All agents below a conversation.
+
+        Raises:
+            Refused: it is none of this tree.
+        """
+        return list_agents(self, self.path_of(conversation_id))
+
+
+MAX_DESCRIPTION = 500
+
+
+def _waiter(caller: Caller, key: str, path: str) -> Waiter:
+    return Waiter(task_id=caller.task_id, key=key, parent_id=caller.conversation_id, path=path)
+
+
+def _begins(turn: Turn) -> Literal["running", "queued"]:
+    return "queued" if turn.phase == "queued" else "running"
+
+
+def _started(agent: AgentRecord) -> Started:
+    first = f"{agent.agent_id}.1"
+    queued = agent.turn is not None and agent.turn.turn_id == first and agent.turn.phase == "queued"
+    return Started(
+        path=agent.path,
+        agent_id=agent.agent_id,
+        turn_id=first,
+        state="queued" if queued else "running",
+        mode=agent.mode,
+    )
