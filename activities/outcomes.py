@@ -16,6 +16,7 @@ from temporalio.client import Client
 
 from activities.output import Output
 from activities.runner import ToolThread, undisturbed
+from tarry.acknowledged import Acknowledged
 from tarry.connect import INLINE_BYTES
 from tarry.core import results
 from tarry.core.protocol import ToolOutcome
@@ -84,7 +85,7 @@ class Outcomes:
             details=result.details,
             diagnostics=(*diagnostics, *_lost_output(result, output), *complaint),
             full_output=reference,
-        )
+        ).model_copy(update={"acks": result.acks if isinstance(result, Acknowledged) else ()})
         if not nested:
             return outcome.model_copy(update={"handoff": _handoff(result.handoff)})
         return outcome.model_copy(update={"structured": content.text if tool.output is None else structured})

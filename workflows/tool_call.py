@@ -28,6 +28,7 @@ from tarry.core.protocol import (
 from tarry.core.task_state import ToolCallInput
 from tarry.core.waiting import CLEAN_UP, ParkedNote, TaskView
 from workflows import options
+from workflows.acknowledging import acknowledge
 from workflows.durable import Durable
 from workflows.gated_judging import GatedJudging
 from workflows.gating import Gating, refusal
@@ -70,10 +71,12 @@ class ToolCall(Durable):
                 "duration_ms": int(elapsed / timedelta(milliseconds=1)),
             }
         )
-        return outcome.model_copy(update={"facts": facts})
+        return outcome.model_copy(update={"facts": facts, "acks": ()})
 
     async def _tell(self, end: machine.End) -> ToolOutcome:
-        """Its hooks, and whoever came to watch meanwhile."""
+        """Who is to hear of its result, its hooks, and whoever came to watch meanwhile."""
+        if isinstance(end, machine.Settle):
+            await acknowledge(end.outcome)
         outcome = await self._gating.tell(self._outcome(end), ran=self._may_have_run(end))
         await self.tell_late(end)
         return outcome

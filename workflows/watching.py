@@ -26,7 +26,7 @@ async def watch(state: State, tasks: Sequence[str]) -> None:
     for task_id in tasks:
         if state.is_child(task_id) or task_id in state.others:
             continue
-        if not _is_id(task_id):
+        if not is_id(task_id):
             state.others[task_id] = False
             continue
         state.others[task_id] = None
@@ -38,7 +38,7 @@ async def watch(state: State, tasks: Sequence[str]) -> None:
 
 async def tell(watchers: Sequence[str], *, failed: bool) -> None:
     """Tell these, and who comes to them meanwhile, that the task is over; who is over too need not know."""
-    for watcher in filter(_is_id, watchers):
+    for watcher in filter(is_id, watchers):
         notice = EndNotice(task_id=workflow.info().workflow_id, failed=failed)
         try:
             await workflow.get_external_workflow_handle(watcher).signal(ENDED, notice)
@@ -49,13 +49,14 @@ async def tell(watchers: Sequence[str], *, failed: bool) -> None:
 def take_watcher(state: State, args: Sequence[RawValue]) -> None:
     """Somebody wants to know; what cannot be read is nobody, and so is who comes after the 256th."""
     watcher = read_signal(args, str)
-    if watcher is None or not _is_id(watcher):
+    if watcher is None or not is_id(watcher):
         return
     if watcher not in state.watchers and len(state.watchers) < MAX_WATCHERS:
         state.watchers.append(watcher)
 
 
-def _is_id(text: str) -> bool:
+def is_id(text: str) -> bool:
+    """Whether the server takes it for an id, or a name."""
     return 0 < len(text.encode("utf-8", "replace")) <= MAX_ID_BYTES
 
 

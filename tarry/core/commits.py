@@ -16,7 +16,7 @@ from signals.box import Delivery
 from tarry.core.documents import DocumentEdit
 from tarry.core.inbox import Conflict, Full, TooLarge
 from tarry.core.messages import Frozen
-from tarry.core.protocol import SubmitInput, digest
+from tarry.core.protocol import PlainSignal, SubmitInput, digest
 from tarry.core.task_state import TaskInput
 from tarry.core.text import canonical_json
 from tarry.core.writes import Write
@@ -49,13 +49,10 @@ class StartTask(Frozen):
     input: TaskInput
 
 
-class TellWorkflow(Frozen):
-    """A plain signal to another workflow, which knows a repeat for one; to one that is over it need not go."""
+class TellWorkflow(PlainSignal):
+    """A plain signal to another workflow; to one that is over it need not go."""
 
     kind: Literal["tell"] = "tell"
-    workflow_id: str
-    name: str
-    value: Any
 
 
 Sent = SendSignal | StartTask | TellWorkflow

@@ -302,6 +302,14 @@ OutcomeCode = Literal[
 ]
 
 
+class PlainSignal(Frozen):
+    """A signal to another workflow, which knows a repeat for one."""
+
+    workflow_id: str
+    name: str
+    value: Any = None
+
+
 class ToolOutcome(Frozen):
     """How a call ended; `text` is what the model reads. An empty `code` is a plain result."""
 
@@ -312,6 +320,7 @@ class ToolOutcome(Frozen):
     structured: Any = Field(default=None, description="what a calling task reads; never sent to a model")
     handoff: str | None = Field(default=None, description="ends the run, and begins the context of the next one")
     usage: Usage | None = Field(default=None, description="that its code reported in this run")
+    acks: tuple[PlainSignal, ...] = Field(default=(), description="sent by its call once it is in history")
 
 
 class Reconciliation(Frozen):

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from tarry import Sleep
-from tarry.core.subagents.protocol import AGENTS, tree_of
+from tarry import Sleep, ToolApi
+from tarry.acknowledged import Acknowledged
+from tarry.core.protocol import PlainSignal
+from tarry.core.subagents.protocol import AGENTS, READ_DONE, tree_of
 from tarry.testing import ScriptedModel, call, say
 from tarry.tools import tool
 from tests.replay.studio import Studio
@@ -37,4 +39,19 @@ async def stopped_with_a_tree(studio: Studio) -> None:
             await tree.has_been_told(2)
 
 
-TURNS = {scenario.__name__: scenario for scenario in (stopped_with_a_tree,)}
+async def acknowledged_result(studio: Studio) -> None:
+    """A result carries a word to a tree, and another one to a workflow that is nowhere."""
+    tree_id = "acknowledged~nonce/agents"
+
+    @tool(replay="safe")
+    def read(api: ToolApi) -> Acknowledged:
+        told = {"task_id": api.task_id}
+        ids = (tree_id, "nowhere~nonce/agents")
+        return Acknowledged("read", acks=tuple(PlainSignal(workflow_id=id, name=READ_DONE, value=told) for id in ids))
+
+    app = app_of(ScriptedModel([call("read"), say("done")]), read)
+    async with studio.conversation(app) as (on, conversation), fake_tree(on.client, tree_id):
+        await (await conversation.submit("go")).wait()
+
+
+TURNS = {scenario.__name__: scenario for scenario in (stopped_with_a_tree, acknowledged_result)}
