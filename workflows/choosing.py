@@ -13,19 +13,25 @@ from temporalio.exceptions import FailureError
 from tarry.core.agent import Agent, AgentChange
 from tarry.core.choices import CHOICES, CONFIGURE
 from tarry.core.conversation import ConversationState
+from workflows.room import Room
 
 
 class Choosing:
     """Keeps an open run up to date. Nothing is sent unless somebody has configured the conversation."""
 
-    def __init__(self, state: ConversationState) -> None:
+    def __init__(self, state: ConversationState, room: Room) -> None:
         self._state = state
+        self._room = room
         self._is_telling = False
         self._is_leaving = False
-        workflow.set_update_handler(CONFIGURE, self._configure)
+        workflow.set_update_handler(CONFIGURE, self._configure, validator=self._check)
+
+    def _check(self, _change: AgentChange) -> None:
+        self._room.check_update()
 
     async def _configure(self, change: AgentChange) -> Agent:
         """Take new choices; returns once the open run knows them, so that its next request goes by them."""
+        self._room.updates += 1
         self._state.configure(change)
         await workflow.wait_condition(lambda: not self._must_tell and not self._is_telling)
         return self._state.choices.agent

@@ -14,25 +14,32 @@ from tarry.core.compaction_view import CompactionStatus, CompactionView
 from tarry.core.compactions import Asked
 from tarry.core.conversation import ConversationState
 from tarry.core.inbox import Full
-from tarry.core.protocol import DUPLICATE, INBOX_FULL
+from tarry.core.protocol import DUPLICATE
 from workflows.compaction import summarise
 from workflows.ends import read_signal
+from workflows.refusing import refusing
+from workflows.room import Room
 from workflows.supervise import StopSwitch
 
 
 class Compactor:
     """Works off what is asked for. A conversation with some of it under way does not turn over."""
 
-    def __init__(self, state: ConversationState) -> None:
+    def __init__(self, state: ConversationState, room: Room) -> None:
         self._state = state
+        self._room = room
         self._stop = StopSwitch()
         self._is_running = False
-        workflow.set_update_handler(COMPACT, self._ask, validator=self._check)
+        workflow.set_update_handler(COMPACT, self._update, validator=self._check)
 
     @property
     def is_busy(self) -> bool:
         """Whether a compaction is asked for and not over."""
         return bool(self._state.compactions.asked)
+
+    def _update(self, input: CompactInput) -> CompactionView:
+        self._room.updates += 1
+        return self._ask(input)
 
     def _ask(self, input: CompactInput) -> CompactionView:
         """A person asks."""
@@ -44,10 +51,9 @@ class Compactor:
         """Refuse what cannot be taken, and repeats, before they leave an event."""
         if (known := self._state.compactions.views.get(input.request_id)) is not None:
             raise ApplicationError("known request id", known, type=DUPLICATE)
-        try:
+        with refusing():
             self._state.compactions.check_room()
-        except Full as error:
-            raise ApplicationError(str(error), type=INBOX_FULL) from error
+        self._room.check_update()
 
     def ask_by_signal(self, args: Sequence[RawValue]) -> None:
         """A person asks from any shell, or with no worker up."""

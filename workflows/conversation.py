@@ -7,12 +7,12 @@ runs, when it is quiet, and carries references rather than content (spec §8.2).
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Sequence
+from collections.abc import Sequence
 from typing import NoReturn
 
 from temporalio import workflow
 from temporalio.common import RawValue
-from temporalio.exceptions import ApplicationError, FailureError
+from temporalio.exceptions import ApplicationError
 
 from tarry import attributes
 from tarry.core.agent import Agent, AgentChange
@@ -20,21 +20,17 @@ from tarry.core.choices import CONFIGURE
 from tarry.core.commits import COMMIT, CommitInput, Committed
 from tarry.core.compacting import COMPACT, LARGE, LargeInput
 from tarry.core.conversation import ConversationInput, ConversationState
-from tarry.core.documents import DOCUMENTS, DocumentsQuery, DocumentsView, Outdated
+from tarry.core.documents import DOCUMENTS, DocumentsQuery, DocumentsView
 from tarry.core.forks import FORK_SOURCE, ForkSource
-from tarry.core.inbox import Busy, Conflict, Full, Record, TooLarge, view
+from tarry.core.inbox import Record, view
 from tarry.core.ledger import USAGE_MEMO
 from tarry.core.mail import TAKE, TakeInput
 from tarry.core.open_run import OpenRun
 from tarry.core.protocol import (
     ABORT,
-    BUSY,
-    CONFLICT,
     CONVERSATION,
-    DOCUMENT_CONFLICT,
     DUPLICATE,
     ENTRIES,
-    INBOX_FULL,
     INVALID,
     SUBMISSION,
     SUBMIT,
@@ -56,22 +52,14 @@ from workflows.ends import read_signal
 from workflows.keeping import archive_settled, find_submission, fold, seal
 from workflows.mailing import hand_over, tell_mail
 from workflows.reading import readable
+from workflows.refusing import check_id, refusing, unless_refused
+from workflows.room import FULL, Room, request_named
 from workflows.runs import run_generation
 from workflows.supervise import StopSwitch, supervise
-
-_REFUSALS: dict[type[Exception], str] = {
-    Conflict: CONFLICT,
-    Busy: BUSY,
-    Full: INBOX_FULL,
-    TooLarge: INVALID,
-    Outdated: DOCUMENT_CONFLICT,
-}
 
 _SIGNALS = (SUBMIT, WITHDRAW, COMPACT, CONFIGURE, ABORT)
 """Plain signals that any shell may send."""
 
-MAX_ID = 900
-"""Bytes of a conversation's id that leave room for the ids of what it starts."""
 RUNS_MEMO = "tarry.runs"
 """The memo entry that holds the number of the run that ended last."""
 
@@ -89,7 +77,8 @@ class Conversation:
         self._state.by_boundary = self._goes_by_boundary(input)
         self._state.tree = input.tree
         self._state.below.tree = self._state.below.tree or input.tree
-        self._choosing = Choosing(self._state)
+        self._room = Room()
+        self._choosing = Choosing(self._state, self._room)
         self._stop = StopSwitch()
         self._stops = 0
         self._admission = asyncio.Lock()
@@ -97,7 +86,7 @@ class Conversation:
         self._must_turn_over = False
         self._notes_ends = input.notes_ends
         self._folds = input.folds
-        self._compactor = Compactor(self._state)
+        self._compactor = Compactor(self._state, self._room)
 
     def _goes_by_boundary(self, input: ConversationInput) -> bool:
         is_known = input.by_boundary or (input.carry is not None and input.carry.by_boundary)
@@ -212,16 +201,18 @@ class Conversation:
     @workflow.update(name=SUBMIT)
     async def submit(self, input: SubmitInput) -> SubmissionView:
         """Admit an input durably (spec §7.1)."""
+        self._room.updates += 1
         return await self._admit(input)
 
     @submit.validator
     def _check_submit(self, input: SubmitInput) -> None:
         known = self._state.inbox.find(input.request_id)
-        if known is None and self._state.inbox.archive and not input.is_new:
-            return  # it may be archived: only the handler can look there
-        known = self._check(input, known)
+        # One that is not known may be archived: only the handler can look there.
+        if known is not None or input.is_new or not self._state.inbox.archive:
+            known = self._check(input, known)
         if known is not None:
             raise ApplicationError("known request id", self._view(known), type=DUPLICATE)
+        self._room.check_update()
 
     async def _admit(self, input: SubmitInput) -> SubmissionView:
         """One at a time, so that inputs keep the order of their arrival."""
@@ -278,11 +269,9 @@ class Conversation:
             await hand_over(take.generation_id, boundary)
 
     def _check(self, input: SubmitInput, known: Record | None) -> Record | None:
-        _check_id()
-        try:
+        check_id()
+        with refusing():
             return self._state.inbox.check(input, busy=self._state.open is not None, known=known)
-        except (Conflict, Busy, Full, TooLarge) as error:
-            raise ApplicationError(str(error), type=_REFUSALS[type(error)]) from error
 
     def _view(self, record: Record) -> SubmissionView:
         run_id = self._state.generation_of(workflow.info().workflow_id, record.run)
@@ -291,27 +280,33 @@ class Conversation:
     @workflow.update(name=COMMIT)
     def commit(self, input: CommitInput) -> Committed:
         """Several changes that become durable together (spec §7.3)."""
+        self._room.updates += 1
         return self._state.commit(input, workflow.now(), workflow.info().workflow_id)
 
     @commit.validator
     def _check_commit(self, input: CommitInput) -> None:
-        _check_id()
-        try:
+        check_id()
+        with refusing():
             if self._state.commits.is_known(input):
                 raise ApplicationError("known key", Committed(key=input.key, is_repeat=True), type=DUPLICATE)
             self._state.check_commit(input)
-        except (Conflict, Full, TooLarge, Outdated) as error:
-            raise ApplicationError(str(error), type=_REFUSALS[type(error)]) from error
+        self._room.check_update(has_signal=False)
 
     @workflow.update(name=ABORT)
     def abort(self) -> str:
         """Stop the open run and withdraw what is queued; the id of the run to wait for, or nothing."""
+        self._room.updates += 1
         return self._abort()
 
     @workflow.update(name=WITHDRAW)
     async def withdraw(self, request_id: str) -> Withdrawal:
         """Take back a submission that is still queued (spec §7.1)."""
+        self._room.updates += 1
         return await self._withdraw(request_id)
+
+    @withdraw.validator
+    def _check_withdraw(self, request_id: str) -> None:
+        self._room.check_update()
 
     async def _withdraw(self, request_id: str) -> Withdrawal:
         """Behind what came before it, so that one which is being looked up is found."""
@@ -327,6 +322,12 @@ class Conversation:
     @workflow.signal(dynamic=True)
     async def on_signal(self, name: str, args: Sequence[RawValue]) -> None:
         """Temporal signals by name, from any shell: never fails, and keeps why it refused."""
+        if self._room.refuses_signal(name):
+            self._state.refuse(f"{name}: {FULL}", request_named(args))
+        else:
+            await self._take_signal(name, args)
+
+    async def _take_signal(self, name: str, args: Sequence[RawValue]) -> None:
         bare = {ABORT: self._abort, AGENTS: self._learn_of_agents}
         if name in bare:
             bare[name]()
@@ -338,20 +339,13 @@ class Conversation:
         elif name == COMPACT:
             self._compactor.ask_by_signal(args)
         elif name == WITHDRAW and (request_id := read_signal(args, str)) is not None:
-            await self._unless_refused(name, request_id, self._withdraw(request_id))
+            await unless_refused(self._state, name, request_id, self._withdraw(request_id))
         elif name == LARGE:
             self._compactor.hear(read_signal(args, LargeInput))
         elif name != SUBMIT:
             self._state.refuse(f"{name[:100]}: no such signal; known are {', '.join(_SIGNALS)}")
         elif (input := readable(self._state, name, args, SubmitInput)) is not None:
-            await self._unless_refused(name, input.request_id, self._admit(input))
-
-    async def _unless_refused(self, name: str, request_id: str, work: Awaitable[object]) -> None:
-        try:
-            await work
-        # Any of Temporal's own failures would end the conversation: also that of a look-up that was ended by hand.
-        except FailureError as error:
-            self._state.refuse(f"{name}: {error.message}", request_id)
+            await unless_refused(self._state, name, input.request_id, self._admit(input))
 
     @workflow.query(name=ENTRIES)
     def entries(self, query: EntriesQuery) -> Slice:
@@ -384,12 +378,4 @@ class Conversation:
             submission=self._view(record) if record else None,
             archive=tuple(reversed(self._state.inbox.archive)),
             pending=request_id in self._arriving,
-        )
-
-
-def _check_id() -> None:
-    """A shell can start a conversation under an id that leaves no room for those of its runs: none could be started."""
-    if len(workflow.info().workflow_id.encode()) > MAX_ID:
-        raise ApplicationError(
-            "the id of this conversation is too long; start one with at most 200 bytes", type=INVALID
         )

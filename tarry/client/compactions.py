@@ -8,11 +8,16 @@ from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from typing import Any
 
-from temporalio.client import Client, WorkflowUpdateFailedError, WorkflowUpdateRPCTimeoutOrCancelledError
+from temporalio.client import (
+    Client,
+    WorkflowHandle,
+    WorkflowUpdateFailedError,
+    WorkflowUpdateRPCTimeoutOrCancelledError,
+)
 from temporalio.exceptions import ApplicationError
 from temporalio.service import RPCError, RPCStatusCode
 
-from tarry.client.errors import NoSuchConversation, SubmissionRefused, translate
+from tarry.client.errors import NoSuchConversation, SubmissionRefused, is_crowded, translate
 from tarry.core.compacting import COMPACT, CompactInput
 from tarry.core.compaction_view import CompactionView
 from tarry.core.protocol import DUPLICATE
@@ -66,17 +71,11 @@ async def ask_for_compaction(
     """Ask by update, or leave a plain signal with the server when no worker answers."""
     input = input.model_copy(update={"request_id": input.request_id or f"compact-{secrets.token_hex(8)}"})
     handle = client.get_workflow_handle(conversation_id)
-    view: CompactionView | None = None
     try:
-        try:
-            view = await handle.execute_update(
-                COMPACT, input, id=input.request_id, result_type=CompactionView, rpc_timeout=UPDATE_TIMEOUT
-            )
-        except WorkflowUpdateRPCTimeoutOrCancelledError:
+        view = await _asked(handle, input)
+        if view is None:
             # The update may still run; the same request id asks for nothing twice.
             await handle.signal(COMPACT, input)
-    except WorkflowUpdateFailedError as error:
-        view = _known(error)
     except RPCError as error:
         if error.status == RPCStatusCode.NOT_FOUND:
             raise NoSuchConversation(f"there is no conversation {conversation_id}") from error
@@ -84,7 +83,20 @@ async def ask_for_compaction(
     return Compaction(input.request_id, look, view)
 
 
-def _known(error: WorkflowUpdateFailedError) -> Any:
+async def _asked(handle: WorkflowHandle[Any, Any], input: CompactInput) -> CompactionView | None:
+    """What an update is told; None when the plain signal is to be tried."""
+    try:
+        view: CompactionView = await handle.execute_update(
+            COMPACT, input, id=input.request_id, result_type=CompactionView, rpc_timeout=UPDATE_TIMEOUT
+        )
+    except WorkflowUpdateRPCTimeoutOrCancelledError:
+        return None
+    except WorkflowUpdateFailedError as error:
+        return None if is_crowded(error) else _known(error)
+    return view
+
+
+def _known(error: WorkflowUpdateFailedError) -> CompactionView:
     if isinstance(error.cause, ApplicationError) and error.cause.type == DUPLICATE:
         return CompactionView.model_validate(error.cause.details[0])
     raise translate(error.cause) or error from error

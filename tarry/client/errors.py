@@ -7,7 +7,7 @@ TarryError
 ├── RequestConflict      the request id was used for other content
 ├── DocumentConflict     a document is no longer what an edit was made of
 ├── ConversationBusy     asked to be refused when busy, and it is
-├── InboxFull            wait until some inputs are answered
+├── InboxFull            wait until some inputs are answered, or until the open run is over
 ├── InputTooLarge        no inbox takes it: put it into a file and name that
 ├── SubmissionRefused    an input that was only accepted by the server was refused later
 ├── UnreadableOutput     an answer fits its schema, but not the model that reads it
@@ -22,10 +22,12 @@ import contextlib
 from collections.abc import AsyncIterator
 from datetime import timedelta
 
+from temporalio.client import WorkflowUpdateFailedError
 from temporalio.exceptions import ApplicationError
 from temporalio.service import RPCError, RPCStatusCode
 
 from tarry.core.protocol import BUSY, CONFLICT, DOCUMENT_CONFLICT, INBOX_FULL, NOT_HELD
+from tarry.core.waiting import CROWDED
 
 UPDATE_TIMEOUT = timedelta(seconds=1.5)
 """How long an answer is waited for before what was sent is left with the server alone (spec §7.1)."""
@@ -103,6 +105,14 @@ def translate(error: BaseException | None) -> TarryError | None:
     return None
 
 
+def is_crowded(error: WorkflowUpdateFailedError) -> bool:
+    """Whether an update was refused for the number of those before it alone: the plain signal is the road then."""
+    return isinstance(error.cause, ApplicationError) and error.cause.type == CROWDED
+
+
+TOO_MANY_SIGNALS = "exceeded workflow execution limit for signal events"
+"""What a server says that takes no more of them before the workflow has turned over."""
+
 _SILENCE = frozenset(
     {
         RPCStatusCode.UNAVAILABLE,
@@ -116,10 +126,16 @@ _SILENCE = frozenset(
 
 @contextlib.asynccontextmanager
 async def reaching_server() -> AsyncIterator[None]:
-    """Turn silence into `ServerUnavailable`; every other error passes. Also decorates coroutine functions."""
+    """Turn silence into `ServerUnavailable`, and a full quota of signals into `InboxFull`; every other error passes.
+
+    Also decorates coroutine functions.
+    """
     try:
         yield
     except RPCError as error:
+        if TOO_MANY_SIGNALS in error.message:
+            reason = "the server takes no more for it while one run is open: wait for the end of the run, or stop it"
+            raise InboxFull(reason) from error
         if error.status not in _SILENCE:
             raise
         reason = " ".join(error.message.split())

@@ -19,7 +19,7 @@ from temporalio.exceptions import ApplicationError, WorkflowAlreadyStartedError
 from temporalio.service import RPCError
 
 from tarry import attributes
-from tarry.client.errors import UPDATE_TIMEOUT, translate
+from tarry.client.errors import UPDATE_TIMEOUT, is_crowded, translate
 from tarry.core.agent import Agent
 from tarry.core.conversation import ConversationInput, ConversationState
 from tarry.core.lineage import PARENT_MEMO
@@ -40,12 +40,12 @@ class Road:
     tree: str = ""
 
     async def send(self, name: str, input: Any, as_type: type[M]) -> M | None:
-        """The answer, or None when no worker gave one and the server keeps the input."""
-        try:
-            return await self._update(name, input, as_type)
-        except WorkflowUpdateRPCTimeoutOrCancelledError:
-            await self._start(start_signal=name, start_signal_args=[input])
-            return None
+        """The answer, or None when no worker gave one, or takes no more updates, and the server keeps the input."""
+        with contextlib.suppress(WorkflowUpdateRPCTimeoutOrCancelledError):
+            if (answer := await self._update(name, input, as_type)) is not None:
+                return answer
+        await self._start(start_signal=name, start_signal_args=[input])
+        return None
 
     async def start(self, *, owner: str) -> None:
         """Start it without an input, owned by the task `owner`; one that is there already stays as it is."""
@@ -67,7 +67,7 @@ class Road:
             return False
         return True
 
-    async def _update(self, name: str, input: Any, as_type: type[M]) -> M:
+    async def _update(self, name: str, input: Any, as_type: type[M]) -> M | None:
         start: WithStartWorkflowOperation[Any, Any] = WithStartWorkflowOperation(**self._birth)
         try:
             answer: M = await self.client.execute_update_with_start_workflow(
@@ -86,6 +86,8 @@ class Road:
         except WorkflowUpdateFailedError as error:
             if isinstance(error.cause, ApplicationError) and error.cause.type == DUPLICATE:
                 return as_type.model_validate(error.cause.details[0])
+            if is_crowded(error):
+                return None
             raise translate(error.cause) or error from error
         return answer
 

@@ -27,12 +27,12 @@ from signals.box import MAX_DELIVERY_ID, Delivery, Receipt
 from signals.data import clean
 from signals.schema import MAX_REASON, RESERVED, Unreadable
 from signals.tokens import Signal, SignalKey, value_problem
-from tarry.client.errors import NoSuchTask, reaching_server
+from tarry.client.errors import TOO_MANY_SIGNALS, NoSuchTask, is_crowded, reaching_server
 from tarry.client.tasks import RPC_TIMEOUT, describe_task, receipts_of
 from tarry.connect import sending_inline
 from tarry.core.protocol import digest
 from tarry.core.text import canonical_json
-from tarry.core.waiting import CROWDED, DELIVER, REFUSED, SendAnswer, SignalResult
+from tarry.core.waiting import DELIVER, REFUSED, SendAnswer, SignalResult
 
 ANSWER_PATIENCE = timedelta(seconds=1.5)
 """How long an answer is waited for before the value is left with the server (spec §3.4)."""
@@ -53,7 +53,6 @@ _OTHER_ROAD = frozenset(
 
 _UNANSWERED = "AcceptedUpdateCompletedWorkflow"
 """The server's word for an update whose workflow ended over it."""
-_TOO_MANY_SIGNALS = "exceeded workflow execution limit for signal events"
 
 
 class _Answered(Exception):
@@ -183,7 +182,7 @@ class _Sending:
             raise _Answered(receipt.answer, receipt.reason)
         if cause.type == _UNANSWERED:
             await self._look_for_receipt()
-        elif cause.type != CROWDED:
+        elif not is_crowded(error):
             # Either a workflow without such an update, which is no task; or a bug.
             await self._require_open()
             raise error
@@ -199,7 +198,7 @@ class _Sending:
         except RPCError as error:
             if error.status == RPCStatusCode.NOT_FOUND:
                 await self._require_open()
-            if _TOO_MANY_SIGNALS in error.message:
+            if TOO_MANY_SIGNALS in error.message:
                 raise _Answered("invalid", f"task_full: {error.message}") from None
             raise
 

@@ -7,7 +7,7 @@ from typing import Literal
 from temporalio.client import Client, WorkflowUpdateFailedError, WorkflowUpdateRPCTimeoutOrCancelledError
 from temporalio.service import RPCError, RPCStatusCode
 
-from tarry.client.errors import UPDATE_TIMEOUT, NoSuchConversation, reaching_server, translate
+from tarry.client.errors import UPDATE_TIMEOUT, NoSuchConversation, is_crowded, reaching_server, translate
 from tarry.core.protocol import WITHDRAW, Withdrawal
 
 Withdrawn = Withdrawal | Literal["accepted"]
@@ -23,7 +23,10 @@ async def withdraw(client: Client, conversation_id: str, request_id: str) -> Wit
         await handle.signal(WITHDRAW, request_id)
         return "accepted"
     except WorkflowUpdateFailedError as error:
-        raise translate(error.cause) or error from error
+        if not is_crowded(error):
+            raise translate(error.cause) or error from error
+        await handle.signal(WITHDRAW, request_id)
+        return "accepted"
     except RPCError as error:
         if error.status == RPCStatusCode.NOT_FOUND:
             raise NoSuchConversation(f"there is no conversation {conversation_id}") from error
