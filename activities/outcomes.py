@@ -22,7 +22,7 @@ from tarry.core import results
 from tarry.core.protocol import ToolOutcome
 from tarry.core.results import Diagnostic
 from tarry.core.run_hooks import input_text
-from tarry.core.text import Bounded, bound_text, clean_text
+from tarry.core.text import MAX_MODEL_BYTES, Bounded, bound_text, clean_text
 from tarry.store import BlobStore
 from tarry.tools import Tool, ToolResult
 
@@ -77,7 +77,7 @@ class Outcomes:
         if breach:
             diagnostics = (*diagnostics, Diagnostic(severity="warn", message=breach, code="invalid_structured_output"))
         text = results.encode_content(result.content, output.whole())
-        content = bound_text(text, keep=result.keep)
+        content = _bounded(text, tool, result)
         reference, complaint = self._keep_whole(text, home) if content.is_cut else ("", ())
         outcome = results.outcome_from(
             content,
@@ -124,6 +124,12 @@ def _structured(tool: Tool, result: ToolResult) -> tuple[Any, str]:
     if size > MAX_STRUCTURED_BYTES:
         return None, f"Its structured output has {size} bytes, {MAX_STRUCTURED_BYTES} are allowed."
     return data, ""
+
+
+def _bounded(text: str, tool: Tool, result: ToolResult) -> Bounded:
+    if tool.result_bytes == MAX_MODEL_BYTES:
+        return bound_text(text, keep=result.keep)
+    return bound_text(text, max_bytes=tool.result_bytes, max_lines=len(text) + 1, keep=result.keep)
 
 
 def _handoff(text: Any) -> str | None:

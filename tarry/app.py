@@ -8,10 +8,12 @@ from typing import Any
 
 from signals.tokens import Signal
 from tarry.core.agent import Agent, select
+from tarry.core.mail import STEERED
 from tarry.core.messages import ToolSpec
 from tarry.core.protocol import digest
 from tarry.core.resolve import HookKind
 from tarry.core.settled import SUBMISSION_SETTLED
+from tarry.core.subagents.protocol import AGENT_UPDATE
 from tarry.core.text import canonical_json
 from tarry.documents import Document
 from tarry.environment import EnvironmentFactory
@@ -23,6 +25,8 @@ from tarry.tasks import DurableTask
 from tarry.tools import Tool
 from tarry.webhooks.sources import WebhookSource
 from tarry.wraps import Wrap
+
+_BUILT_IN: tuple[Signal[Any], ...] = (SUBMISSION_SETTLED, STEERED, AGENT_UPDATE)
 
 
 @dataclass(frozen=True)
@@ -125,9 +129,9 @@ class Registry:
 
     @property
     def signals(self) -> dict[str, Signal[Any]]:
-        """The signals that can be delivered to tasks of this application, by name; the built-in one is among them."""
+        """The signals that can be delivered to tasks of this application, by name; the built-in ones are among them."""
         declared = {signal.name: signal for extension in self._extensions.values() for signal in extension.signals}
-        return {SUBMISSION_SETTLED.name: SUBMISSION_SETTLED, **declared}
+        return {**{signal.name: signal for signal in _BUILT_IN}, **declared}
 
     @property
     def tasks(self) -> dict[str, DurableTask[Any, Any]]:

@@ -15,6 +15,8 @@ from typing import Any, Literal, get_type_hints, overload
 
 from pydantic import BaseModel, ConfigDict, TypeAdapter, create_model
 
+from tarry.core.text import MAX_MODEL_BYTES
+
 Replay = Literal["unsafe", "safe"]
 """Whether a run cut off by a lost worker may be run again (spec §4.3)."""
 
@@ -68,6 +70,8 @@ class Tool:
     cancel: Cancel | None = None
     output: TypeAdapter[Any] | None = None
     takes_api: bool = False
+    hears_steers: bool = False
+    result_bytes: int = MAX_MODEL_BYTES
 
     def schema(self) -> dict[str, Any]:
         """The JSON Schema of the parameters, as the model is given it."""
@@ -91,6 +95,8 @@ def tool(
     reconcile: Reconcile | None = None,
     cancel: Cancel | None = None,
     output: Any = None,
+    hears_steers: bool = False,
+    result_bytes: int = MAX_MODEL_BYTES,
 ) -> Callable[[ToolFunction], Tool]: ...
 def tool(
     function: ToolFunction | None = None,
@@ -104,6 +110,8 @@ def tool(
     reconcile: Reconcile | None = None,
     cancel: Cancel | None = None,
     output: Any = None,
+    hears_steers: bool = False,
+    result_bytes: int = MAX_MODEL_BYTES,
 ) -> Tool | Callable[[ToolFunction], Tool]:
     """Declare a function as a tool.
 
@@ -122,6 +130,10 @@ def tool(
             raises (spec §4.8).
         output: the type of what programs that call the tool read; a result that does not fit it is an error
             to them. Without one they read the result's text.
+        hears_steers: while the call is open, a steer that is queued is told to it: the key `STEER_KEY` of
+            `STEERED` is delivered, so that a long wait can make room (spec §6.7).
+        result_bytes: how much of a result the model reads: 50 KiB and 2,000 lines by default, all lines of
+            any other number of bytes.
 
     Raises:
         TypeError: a parameter has no annotation, or is positional-only or variadic.
@@ -141,6 +153,8 @@ def tool(
             cancel=cancel,
             output=TypeAdapter(output) if output is not None else None,
             takes_api=API_PARAMETER in inspect.signature(function).parameters,
+            hears_steers=hears_steers,
+            result_bytes=result_bytes,
         )
 
     return declare(function) if function is not None else declare

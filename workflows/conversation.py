@@ -24,7 +24,7 @@ from tarry.core.documents import DOCUMENTS, DocumentsQuery, DocumentsView
 from tarry.core.forks import FORK_SOURCE, ForkSource
 from tarry.core.inbox import Record, view
 from tarry.core.ledger import USAGE_MEMO
-from tarry.core.mail import TAKE, TakeInput
+from tarry.core.mail import TAKE, MailTold, TakeInput
 from tarry.core.open_run import OpenRun
 from tarry.core.protocol import (
     ABORT,
@@ -248,16 +248,17 @@ class Conversation:
         self._state.commits.send(self._state.notices(workflow.info().workflow_id))
 
     async def _tell_mail(self) -> None:
-        """Tell the open run of steers, also of those that came before its workflow was there.
+        """Tell the open run of mail, also of what came before its workflow was there.
 
         One that ends in the same task may be told all the same: the SDK looks at conditions before it takes in what has
         completed. That harms nothing, and replays alike because each end leaves an event.
         """
         while True:
             await workflow.wait_condition(lambda: self._state.wants_telling and not self._stop.is_set)
+            guard = patches.STEERS if self._state.open is not None and self._state.open.is_told else patches.MAIL
             run = self._state.tell_open()
-            if workflow.patched(patches.MAIL):
-                await tell_mail(run.generation_id)
+            if workflow.patched(guard):
+                await tell_mail(run.generation_id, MailTold(steers=run.is_told_of_steers))
 
     async def _hand_over(self, args: Sequence[RawValue]) -> None:
         take = read_signal(args, TakeInput)

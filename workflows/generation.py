@@ -21,7 +21,7 @@ from tarry.core.choices import CHOICES, ChoicesTold
 from tarry.core.compaction_view import ContextFull
 from tarry.core.glances import Retry
 from tarry.core.ledger import Ledger
-from tarry.core.mail import BOUNDARY, MAIL, Boundary
+from tarry.core.mail import BOUNDARY, MAIL, Boundary, MailTold
 from tarry.core.messages import Usage
 from tarry.core.protocol import (
     ABORT,
@@ -86,7 +86,7 @@ class Generation:
         self._retry: Retry | None = None
         self._stop = StopSwitch()
         self._mailbox = Mailbox(input.conversation_id, self._stop)
-        self._mailbox.has_mail = self._state.has_mail
+        self._mailbox.has_mail, self._mailbox.has_steer = self._state.has_mail, self._state.has_steer
         self._holder = Holder(self._stop)
         self._compaction = RunCompaction(self._transcript, self._stop)
         # One that was begun before runs compacted ends as it would have ended then.
@@ -99,7 +99,7 @@ class Generation:
         if result is None and self._stop.is_set:  # a Stop in the very task that turns over
             result = self._result(machine.Finish("unanswered", "aborted"))
         if result is None:
-            self._state.has_mail = self._mailbox.has_mail
+            self._state.has_mail, self._state.has_steer = self._mailbox.has_mail, self._mailbox.has_steer
             carry = machine.RunCarry(state=self._state, transcript=self._transcript)
             workflow.continue_as_new(self._input.model_copy(update={"carry": carry}))
         return result
@@ -199,7 +199,7 @@ class Generation:
 
     async def _run_calls(self, command: machine.RunCalls) -> machine.Event:
         self._phase = "tools"
-        round = Round(self._input, self._state.turn, command.calls, self._stop)
+        round = Round(self._input, self._state.turn, command.calls, self._stop, self._mailbox)
         for draft in await round.results(self._input.run):
             self._transcript.append(draft)
             if draft.tool is not None:
@@ -363,7 +363,7 @@ class Generation:
         elif name == ABORT:
             self._stop.set()
         elif name == MAIL:
-            self._mailbox.has_mail = True
+            self._mailbox.hear(read_signal(args, MailTold))
         elif name == CHOICES and (told := read_signal(args, ChoicesTold)) is not None:
             self._state.take_up(told, self._transcript.end.index)
         elif name == BOUNDARY and (boundary := read_signal(args, Boundary)) is not None:

@@ -11,14 +11,14 @@ import contextlib
 from temporalio import workflow
 from temporalio.exceptions import FailureError
 
-from tarry.core.mail import BOUNDARY, MAIL, TAKE, Boundary, TakeInput
+from tarry.core.mail import BOUNDARY, MAIL, STEER_KEY, STEERED, TAKE, Boundary, MailTold, TakeInput
 from workflows.supervise import StopSwitch
 
 
-async def tell_mail(generation_id: str) -> None:
+async def tell_mail(generation_id: str, told: MailTold) -> None:
     """Tell an open run that something is queued."""
     with contextlib.suppress(FailureError):
-        await workflow.get_external_workflow_handle(generation_id).signal(MAIL)
+        await workflow.get_external_workflow_handle(generation_id).signal(MAIL, told)
 
 
 async def hand_over(generation_id: str, boundary: Boundary) -> None:
@@ -32,10 +32,22 @@ class Mailbox:
 
     def __init__(self, conversation_id: str, stop: StopSwitch) -> None:
         self.has_mail = False
+        self.has_steer = False
         self._conversation_id = conversation_id
         self._stop = stop
         self._number = 0
         self._answers: dict[int, Boundary] = {}
+
+    def hear(self, told: MailTold | None) -> None:
+        """Something is queued; one that tells no more is of before steers were told of."""
+        self.has_mail = True
+        self.has_steer = self.has_steer or (told is not None and told.steers)
+
+    async def tell_steers(self, task_id: str) -> None:
+        """Tell a call of the first steer that is queued while it is open, or was when it was started."""
+        await workflow.wait_condition(lambda: self.has_steer)
+        with contextlib.suppress(FailureError):
+            await workflow.get_external_workflow_handle(task_id).signal(STEERED.name, {"key": STEER_KEY, "value": {}})
 
     def take_in(self, boundary: Boundary) -> None:
         """The conversation's answer has come."""
@@ -43,7 +55,7 @@ class Mailbox:
 
     async def ask(self, *, only_look: bool = False) -> Boundary:
         """Take a steer, or look how much is queued; nothing after a Stop."""
-        self.has_mail = False
+        self.has_mail = self.has_steer = False
         self._number += 1
         number = self._number
         take = TakeInput(generation_id=workflow.info().workflow_id, number=number, only_look=only_look)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 MAIL = "mail"
 """Conversations tell an open run that something is queued, where they left it to its end before."""
+STEERS = "steers"
+"""They tell it of a steer also where they have told it of a write."""
 LATE_WATCHERS = "late-watchers"
 """Who asks a task to tell of its end while that is under way is told, too."""
 NOTED_ENDS = "noted-ends"

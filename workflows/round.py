@@ -28,17 +28,21 @@ from tarry.core.task_state import ToolCallInput
 from tarry.core.text import canonical_json
 from tarry.core.transcript import Draft, result_draft
 from workflows import ends, options
+from workflows.mailing import Mailbox
 from workflows.supervise import StopSwitch
 
 
 class Round:
     """The calls of one response."""
 
-    def __init__(self, run: GenerationInput, turn: int, calls: tuple[ResolvedCall, ...], stop: StopSwitch) -> None:
+    def __init__(
+        self, run: GenerationInput, turn: int, calls: tuple[ResolvedCall, ...], stop: StopSwitch, mailbox: Mailbox
+    ) -> None:
         self._input = run
         self._turn = turn
         self._calls = calls
         self._stop = stop
+        self._mailbox = mailbox
         self.handoff: str | None = None
 
     async def results(self, run: int) -> list[Draft]:
@@ -104,7 +108,12 @@ class Round:
             result_type=ToolOutcome,
             **options.child(task_id, self._input.conversation_id, arguments, options.summary(call), call.tool),
         )
-        return await self._stop.watch_child(child)
+        telling = asyncio.ensure_future(self._mailbox.tell_steers(child.id)) if call.hears_steers else None
+        try:
+            return await self._stop.watch_child(child)
+        finally:
+            if telling is not None:
+                telling.cancel()
 
     async def _adopt(self, task_id: str, arguments: str) -> Adopted:
         try:

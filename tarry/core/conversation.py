@@ -25,7 +25,7 @@ from tarry.core.lineage import Parent
 from tarry.core.live_inbox import inbox_items
 from tarry.core.mail import Boundary, TakeInput, Taken
 from tarry.core.messages import AssistantMessage, Frozen, Usage
-from tarry.core.open_run import OpenRun, generation_id
+from tarry.core.open_run import NOT_TOLD, OpenRun, generation_id
 from tarry.core.protocol import RunResult, RunSettings, SubmitInput, digest
 from tarry.core.run_hooks import RunHookAnswer
 from tarry.core.settled import MAX_ANSWER_BYTES, SUBMISSION_SETTLED, Settled
@@ -203,7 +203,7 @@ class ConversationState(BaseModel):
     def rename_open(self, generation_id: str) -> OpenRun:
         """The open run goes on under another id, since another timeline used its own (spec §1.7)."""
         assert self.open is not None
-        self.open = self.open.model_copy(update={"generation_id": generation_id, "is_begun": False, "is_told": False})
+        self.open = self.open.model_copy(update={"generation_id": generation_id, "is_begun": False} | NOT_TOLD)
         return self.open
 
     def generation_of(self, conversation_id: str, run: int) -> str:
@@ -277,13 +277,17 @@ class ConversationState(BaseModel):
 
     @property
     def wants_telling(self) -> bool:
-        """Whether the open run is to be told that it could place something: once until it asks."""
-        return self.open is not None and self.open.is_begun and not self.open.is_told and self.inbox.mail > 0
+        """Whether the open run is to be told of what it could place: once until it asks, and once of steers."""
+        if self.open is None or not self.open.is_begun:
+            return False
+        is_new = self.inbox.mail > 0 and not self.open.is_told
+        return is_new or (self.inbox.has_steer and not self.open.is_told_of_steers)
 
     def tell_open(self) -> OpenRun:
         """The open run counts as told."""
         assert self.open is not None
-        self.open = self.open.model_copy(update={"is_told": True})
+        told = {"is_told": True, "is_told_of_steers": self.inbox.has_steer}
+        self.open = self.open.model_copy(update=told)
         return self.open
 
     def hand_over(self, take: TakeInput) -> Boundary | None:
@@ -292,7 +296,7 @@ class ConversationState(BaseModel):
             return None
         items = [] if take.only_look else selected(self.inbox.queue, "after_tools")
         self.inbox.take(items, self.open.run)
-        self.open = self.open.model_copy(update={"taken": (*self.open.taken, *items), "is_told": False})
+        self.open = self.open.model_copy(update={"taken": (*self.open.taken, *items)} | NOT_TOLD)
         taken = tuple(
             Taken(request_id=item.request_id, content=item.content, at=item.at, write=item.write) for item in items
         )

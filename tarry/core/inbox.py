@@ -158,6 +158,11 @@ class Inbox(BaseModel):
         """How many of the queued items an open run could place: steers and writes."""
         return sum(item.steer or not item.is_input for item in self.queue)
 
+    @property
+    def has_steer(self) -> bool:
+        """Whether one of these is a steer."""
+        return any(item.steer for item in self.queue)
+
     def take(self, items: list[Queued], run: int) -> None:
         """Take queued items out for run `run`, which places them or gives them back."""
         for item in items:

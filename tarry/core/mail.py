@@ -7,15 +7,33 @@ from __future__ import annotations
 
 from datetime import datetime
 
+from pydantic import BaseModel
+
+from signals.tokens import Signal
 from tarry.core.messages import Frozen
 from tarry.core.writes import Write
 
 MAIL = "tarry.mail"
-"""Plain signal to an open run: a steer or a write is queued."""
+"""Plain signal to an open run, with a `MailTold`: a steer or a write is queued."""
 TAKE = "tarry.take"
 """Plain signal to the conversation: a `TakeInput`."""
 BOUNDARY = "tarry.boundary"
 """Plain signal to the run, in answer: a `Boundary`."""
+
+
+class MailTold(Frozen):
+    """What is queued. `steers`: there are inputs of a person among it."""
+
+    steers: bool = False
+
+
+class Steered(BaseModel):
+    """A steer is queued, and is placed when this round of calls has ended."""
+
+
+STEERED = Signal("tarry.steered", 1, Steered, built_in=True)
+"""What an open call is told under `STEER_KEY` whose tool declares that it hears of steers."""
+STEER_KEY = "steer"
 
 
 class TakeInput(Frozen):

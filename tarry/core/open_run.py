@@ -38,6 +38,7 @@ class OpenRun(Frozen):
     taken: tuple[Queued, ...] = Field(default=(), description="steers and writes that it took at a boundary")
     is_begun: bool = Field(default=False, description="its workflow is there and can be told of mail")
     is_told: bool = Field(default=False, description="that it could place something, since its last boundary")
+    is_told_of_steers: bool = Field(default=False, description="that a steer is among it")
     began_with: int = Field(default=0, description="the number of the choices that it began with")
     knows: int = Field(default=0, description="the number of the choices that it was told last")
 
@@ -45,3 +46,7 @@ class OpenRun(Frozen):
     def requests(self) -> tuple[str, ...]:
         """The request ids of all that it answers, or may place."""
         return (self.request_id, *self.others, *(item.request_id for item in self.taken))
+
+
+NOT_TOLD = {"is_told": False, "is_told_of_steers": False}
+"""Of a run that has just asked, or is another one."""

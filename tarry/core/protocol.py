@@ -222,6 +222,7 @@ class ResolvedCall(Frozen):
     gated: Literal["", "quick", "io"] = Field(default="", description="which hooks are asked before it runs")
     heard: Literal["", "quick", "io"] = Field(default="", description="which hooks hear of its result")
     timeout: float = 3600.0
+    hears_steers: bool = Field(default=False, description="whether it is told that a steer is queued")
 
 
 class ModelTurn(Beside):

@@ -49,6 +49,11 @@ class DeclaredTool(Protocol):
         ...
 
     @property
+    def hears_steers(self) -> bool:
+        """Whether it is told of steers while it is open."""
+        ...
+
+    @property
     def reconcile(self) -> object | None:
         """What can tell whether a cut-off run took effect, if anything can."""
         ...
@@ -97,6 +102,7 @@ def _resolve(
         reconciles=tool.reconcile is not None,
         cancels="never" if tool.cancel is None else "parked",
         timeout=tool.timeout.total_seconds(),
+        hears_steers=tool.hears_steers,
     )
 
 

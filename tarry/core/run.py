@@ -46,6 +46,7 @@ class RunState(BaseModel):
     placed: list[str] = Field(default_factory=list, description="request ids of the steers that were placed")
     places: dict[str, int] = Field(default_factory=dict, description="of steers and writes: the entry, or `STALE`")
     has_mail: bool = False
+    has_steer: bool = False
     told: ChoicesTold | None = Field(default=None, description="choices for the next request")
     taken_up: dict[int, int] = Field(default_factory=dict, description="at which entries choices came, by their number")
     compacted: bool = Field(default=False, description="for the request that is due; a response resets it")

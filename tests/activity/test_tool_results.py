@@ -91,6 +91,19 @@ async def test_large_result_is_bounded_and_kept_whole_in_the_store(bench: Bench)
     assert await bench.blobs.get(outcome.facts.full_output, str) == text
 
 
+async def test_tool_that_declares_how_much_the_model_reads_has_all_its_lines_up_to_that(bench: Bench) -> None:
+    @tool(result_bytes=60_000)
+    def read(lines: int) -> str:
+        return "line of a log\n" * lines
+
+    whole = await bench.run(read, arguments={"lines": 4_000})
+    cut = await bench.run(read, arguments={"lines": 5_000})
+
+    assert whole.text == "line of a log\n" * 4_000
+    assert cut.text.startswith("line of a log\n" * 4_285)
+    assert "line of a log\n" * 4_286 not in cut.text
+
+
 @pytest.mark.parametrize("line", ["log" * 30, "あ" * 30])
 async def test_result_too_large_for_a_broken_store_still_reaches_the_model(
     bench: Bench, server: EmbeddedServer, line: str

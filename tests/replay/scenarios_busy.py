@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 
-from tarry import App, DurableTask, Extension, Hooks, HookTask, RunEnded, ToolResult
+from tarry import App, DurableTask, Extension, Hooks, HookTask, RunEnded, Sleep, ToolApi, ToolResult
+from tarry.core.mail import STEER_KEY, STEERED
 from tarry.models import ModelRequest
 from tarry.testing import Reply, ScriptedModel, call, calls, say
 from tarry.tools import tool
+from tests.replay.scenarios_gates import sleeping
 from tests.replay.studio import Studio
 from tests.support.held import HeldTool
 from tests.support.waiting import eventually
@@ -88,6 +90,24 @@ async def told_after_its_run(studio: Studio) -> None:
         await eventually(conversation.transcript, lambda found: any(entry.kind == "note" for entry in found))
 
 
+async def woken_by_a_steer(studio: Studio) -> None:
+    """A write leaves a call parked that hears of steers, and the steer after it wakes it."""
+
+    @tool(replay="safe", hears_steers=True)
+    def nap(api: ToolApi) -> str | Sleep:
+        """Wait until somebody speaks."""
+        return Sleep(signals=[STEERED.key(STEER_KEY)]) if api.wake is None else "woken"
+
+    app = App(model=ScriptedModel([call("nap"), say("done")]), extensions=[Extension("test", [nap])])
+    async with studio.conversation(app) as (on, conversation):
+        run = await conversation.submit("go")
+        await eventually(lambda: sleeping(on))
+        await conversation.write("for the record")
+        await (await conversation.submit("faster", when_busy="steer")).wait()
+        await run.wait()
+
+
 BUSY: dict[str, Callable[[Studio], Awaitable[None]]] = {
-    scenario.__name__: scenario for scenario in (written_to_while_busy, answered_together, told_after_its_run)
+    scenario.__name__: scenario
+    for scenario in (written_to_while_busy, answered_together, told_after_its_run, woken_by_a_steer)
 }
