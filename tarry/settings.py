@@ -72,6 +72,9 @@ class Settings(BaseSettings):
     )
     """Where large payloads and pages are kept (spec §8.1). The same for every process of a deployment."""
 
+    config_dir: str = _text("~/.config/tarry", r"^(~/|/).*$", "an absolute folder, or one that begins with ~/")
+    """Where agents to delegate to, and settings of subagents, are on this host (spec §17.20)."""
+
     app: str | None = _text(
         None, r"^[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*$", "module:attribute, such as tarry.demo.triage:scripted"
     )

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from tarry.cli.agents import app as agents
 from tarry.cli.ask import ask
 from tarry.cli.chat import chat
 from tarry.cli.compact import compact
@@ -63,6 +64,7 @@ for _command in (
     wake,
 ):
     app.command(epilog=EXIT_CODES)(_command)
+app.add_typer(agents, name="agents")
 app.add_typer(registry, name="registry")
 app.add_typer(demo, name="demo")
 

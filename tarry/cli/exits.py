@@ -18,6 +18,7 @@ from tarry.embedded import ServerError
 from tarry.loading import LoadError
 from tarry.settings import SettingsError
 from tarry.store import StoreError
+from tarry.subagents.files import FileError
 
 
 class ExitCode(IntEnum):
@@ -62,7 +63,15 @@ def problem_of(error: BaseException) -> Problem | None:
     match error:
         case Problem():
             return error
-        case ServerUnavailable() | ConnectError() | SettingsError() | StoreError() | ServerError() | LoadError():
+        case (
+            ServerUnavailable()
+            | ConnectError()
+            | SettingsError()
+            | StoreError()
+            | ServerError()
+            | LoadError()
+            | FileError()
+        ):
             return Problem(ExitCode.PUT_RIGHT, _kind(error), str(error))
         case TarryError():
             return Problem(ExitCode.NO_ANSWER, _kind(error), str(error))

@@ -19,6 +19,7 @@ def test_without_variables_every_setting_has_its_default() -> None:
     assert load_settings().model_dump() == {
         "task_queue": "tarry",
         "store": ".tarry/store",
+        "config_dir": "~/.config/tarry",
         "app": None,
         "heartbeat_timeout": 8.0,
         "restart_limit": 5,

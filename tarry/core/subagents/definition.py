@@ -40,10 +40,15 @@ class SubagentSettings(Frozen):
 
 
 class Snapshot(Frozen):
-    """The catalogue and the settings of a tree."""
+    """The catalogue and the settings of a tree.
+
+    `problems`: what of the files could not be used, a line each with its file. Whatever is wrong is missing from the
+    catalogue, and where the settings are wrong all of it is.
+    """
 
     definitions: tuple[AgentDefinition, ...] = ()
     settings: SubagentSettings = SubagentSettings()
+    problems: tuple[str, ...] = ()
 
     def find(self, name: str) -> AgentDefinition | None:
         """The definition of that name."""
