@@ -12,7 +12,6 @@ from tarry.core.agent import Agent, Edits
 from tarry.core.subagents.ceilings import (
     DELEGATION,
     LIFECYCLE,
-    CeilingError,
     Choice,
     Installed,
     child_agent,
@@ -22,6 +21,7 @@ from tarry.core.subagents.ceilings import (
     withheld,
 )
 from tarry.core.subagents.definition import AgentDefinition, RuntimeMode
+from tarry.core.subagents.refusing import Refused
 
 CODING = ("read", "write", "edit", "bash", "grep", "find", "ls")
 REGISTERED = (*CODING, "open_ticket")
@@ -38,7 +38,7 @@ def tools(
 
 
 def refused(*ceiling: str, active: tuple[str, ...] = REGISTERED) -> str:
-    with pytest.raises(CeilingError) as error:
+    with pytest.raises(Refused) as error:
         tools(*ceiling, active=active)
     return str(error.value)
 
@@ -119,7 +119,7 @@ def test_foreground_takes_the_tools_for_a_child_that_goes_on_even_when_they_are_
 
 
 def test_foreground_is_no_way_around_the_ceiling() -> None:
-    with pytest.raises(CeilingError, match="no tool compile"):
+    with pytest.raises(Refused, match="no tool compile"):
         tools("compile", "wait_agent", mode="foreground")
 
 
@@ -234,7 +234,7 @@ def test_a_definition_may_allow_what_the_parent_itself_does_not_have() -> None:
 def test_a_tool_of_an_extension_that_is_not_inherited_is_refused_with_the_setting() -> None:
     definition = AgentDefinition(name="clerk", description="x", tools=("open_ticket",))
 
-    with pytest.raises(CeilingError) as error:
+    with pytest.raises(Refused) as error:
         agent(definition)
 
     assert str(error.value) == (
@@ -252,9 +252,9 @@ def test_a_model_is_named_in_full_or_unambiguously(wanted: str, found: str) -> N
 def test_a_model_that_may_be_several_or_is_none_is_refused() -> None:
     known = ("openai/mini", "azure/mini")
 
-    with pytest.raises(CeilingError, match="the model 'mini' may be any of openai/mini, azure/mini: name it in full"):
+    with pytest.raises(Refused, match="the model 'mini' may be any of openai/mini, azure/mini: name it in full"):
         model_of("mini", known)
-    with pytest.raises(CeilingError, match="there is no model 'big' here; known are: openai/mini, azure/mini"):
+    with pytest.raises(Refused, match="there is no model 'big' here; known are: openai/mini, azure/mini"):
         model_of("big", known)
 
 
@@ -275,7 +275,7 @@ def test_a_child_never_has_a_tool_that_its_ceiling_does_not_name_or_that_is_not_
     controls = {*DELEGATION, *LIFECYCLE, "report"}
     try:
         found = tools(*ceiling, active=tuple(active), mode=mode, may_delegate=may_delegate)
-    except CeilingError:
+    except Refused:
         wrong = [name for name in ceiling if name not in {*active, *controls, "$mutation"}]
         assert wrong or not active & {"edit", "write", "apply_patch"}
         return

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from tarry.core.agent import Agent, Edits
 from tarry.core.subagents.definition import AgentDefinition, RuntimeMode
+from tarry.core.subagents.refusing import Refused
 
 MUTATION = "$mutation"
 """Stands for the tools that change files, whichever are active."""
@@ -30,10 +31,6 @@ Choice = tuple[str, ...] | Edits | None
 
 _PATCH = "apply_patch"
 _EDITS = ("edit", "write")
-
-
-class CeilingError(ValueError):
-    """A child cannot have what its definition says. One line that says what to do."""
 
 
 @dataclass(frozen=True)
@@ -101,7 +98,7 @@ def child_tools(
         may_delegate: whether it may have children.
 
     Raises:
-        CeilingError: the ceiling names what is unknown or not active, or nothing that changes files is.
+        Refused: the ceiling names what is unknown or not active, or nothing that changes files is.
     """
     taken = withheld(mode, may_delegate=may_delegate)
     if ceiling is None:
@@ -136,7 +133,7 @@ def child_agent(
         may_delegate: whether it may have children.
 
     Raises:
-        CeilingError: its tools or its model cannot be had.
+        Refused: its tools or its model cannot be had.
     """
     registered = [tool for one in installed if has_extension(one, inherit=inherit) for tool in one.tools]
     _require_inherited(definition, installed, registered)
@@ -157,7 +154,7 @@ def model_of(wanted: str, known: Sequence[str]) -> str:
     """The model of that name, or the only one that is it with a provider before a `/`.
 
     Raises:
-        CeilingError: there is none, or more than one.
+        Refused: there is none, or more than one.
     """
     if wanted in known:
         return wanted
@@ -165,8 +162,8 @@ def model_of(wanted: str, known: Sequence[str]) -> str:
     if len(found) == 1:
         return found[0]
     if found:
-        raise CeilingError(f"the model {wanted!r} may be any of {', '.join(found)}: name it in full")
-    raise CeilingError(f"there is no model {wanted!r} here; known are: {', '.join(known) or 'none'}")
+        raise Refused("invalid", f"the model {wanted!r} may be any of {', '.join(found)}: name it in full")
+    raise Refused("invalid", f"there is no model {wanted!r} here; known are: {', '.join(known) or 'none'}")
 
 
 def _resolved(ceiling: Sequence[str], registered: tuple[str, ...], active: tuple[str, ...]) -> Iterable[str]:
@@ -175,14 +172,16 @@ def _resolved(ceiling: Sequence[str], registered: tuple[str, ...], active: tuple
         if name == MUTATION:
             yield from _mutation(active)
         elif name.startswith("$"):
-            raise CeilingError(f"unknown name {name} among the tools: the only one of its kind is {MUTATION}")
+            raise Refused("invalid", f"unknown name {name} among the tools: the only one of its kind is {MUTATION}")
         elif name in (*DELEGATION, *LIFECYCLE, REPORT) or name in active:
             yield name
         elif name in registered:
-            raise CeilingError(f"the tool {name} is not active for this child: take it out of the definition's tools")
+            raise Refused(
+                "invalid", f"the tool {name} is not active for this child: take it out of the definition's tools"
+            )
         else:
             known = ", ".join(sorted(registered)) or "none"
-            raise CeilingError(f"there is no tool {name} for this child; known are: {known}")
+            raise Refused("invalid", f"there is no tool {name} for this child; known are: {known}")
 
 
 def _mutation(active: tuple[str, ...]) -> tuple[str, ...]:
@@ -190,7 +189,7 @@ def _mutation(active: tuple[str, ...]) -> tuple[str, ...]:
         return (_PATCH,)
     found = tuple(name for name in _EDITS if name in active)
     if not found:
-        raise CeilingError(f"{MUTATION}: no tool that changes files is active ({_PATCH}, {' or '.join(_EDITS)})")
+        raise Refused("invalid", f"{MUTATION}: no tool that changes files is active ({_PATCH}, {' or '.join(_EDITS)})")
     return found
 
 
@@ -199,9 +198,10 @@ def _require_inherited(definition: AgentDefinition, installed: Sequence[Installe
     owners = {tool: one.name for one in installed for tool in one.tools if tool not in registered}
     for name in definition.tools or ():
         if name in owners:
-            raise CeilingError(
+            raise Refused(
+                "invalid",
                 f"the tool {name} is of the extension {owners[name]}, which children do not have: set "
-                f"inheritExtensions to true, or take it out of the tools of {definition.name}"
+                f"inheritExtensions to true, or take it out of the tools of {definition.name}",
             )
 
 
