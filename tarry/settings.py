@@ -22,6 +22,7 @@ _MODES = "one-at-a-time or all"
 
 _KEY_ID = r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}"
 _KEY = rf"{_KEY_ID}=(file:\S+|env:[A-Za-z_]\w*)"
+_ORIGIN = r"https?://[^\s/]+"
 NO_KEY = "none"
 """In place of the active key's id: payloads are written in the clear."""
 
@@ -160,7 +161,25 @@ class Settings(BaseSettings):
     codec_clear: bool = _switch(False)
     """Whether payloads that are not encrypted are read although there are keys (spec §20.3)."""
 
-    @field_validator("callback_secrets", "gateway_token")
+    codec_host: str = _text("127.0.0.1", r"^\S{1,255}$", "a host name or address of this machine")
+    """Where the codec server listens."""
+
+    codec_port: int = _count(7281, 0, 65_535)
+    """The codec server's port; 0: any free one."""
+
+    codec_token: SecretStr | None = Field(
+        default=None, description=f"tokens of {_SECRET_LENGTH} characters or more, with blanks between them"
+    )
+    """Who sends one to the codec server may read everything."""
+
+    codec_origins: str = _text(
+        "http://localhost:8233 http://127.0.0.1:8233",
+        rf"^\s*{_ORIGIN}(\s+{_ORIGIN})*\s*$",
+        "origins such as https://temporal.example.org, with blanks between them",
+    )
+    """The Web UIs whose pages may ask the codec server."""
+
+    @field_validator("callback_secrets", "gateway_token", "codec_token")
     @classmethod
     def _check_secrets(cls, value: SecretStr | None) -> SecretStr | None:
         if value is not None and any(len(one) < _SECRET_LENGTH for one in value.get_secret_value().split() or [""]):

@@ -97,8 +97,8 @@ class Server(uvicorn.Server):
         await self._gateway.under_way.drain(DRAIN_PATIENCE)
 
 
-def listen(host: str, port: int) -> socket.socket:
-    """A socket at the address.
+def listen(host: str, port: int, variables: str = "TARRY_GATEWAY_HOST and TARRY_GATEWAY_PORT") -> socket.socket:
+    """A socket at the address, which `variables` set.
 
     Raises:
         ListenError: it is taken, or none of this machine.
@@ -108,9 +108,7 @@ def listen(host: str, port: int) -> socket.socket:
         return socket.create_server((host, port), family=family, backlog=1_024)
     except OSError as error:
         reason = error.strerror or str(error)
-        raise ListenError(
-            f"cannot listen on {host}:{port} ({reason}): set TARRY_GATEWAY_HOST and TARRY_GATEWAY_PORT"
-        ) from error
+        raise ListenError(f"cannot listen on {host}:{port} ({reason}): set {variables}") from error
 
 
 def url_of(listening: socket.socket) -> str:

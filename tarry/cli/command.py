@@ -10,6 +10,7 @@ import typer
 from tarry.cli.agents import app as agents
 from tarry.cli.ask import ask
 from tarry.cli.chat import chat
+from tarry.cli.codec import codec
 from tarry.cli.compact import compact
 from tarry.cli.configure import configure
 from tarry.cli.demo import app as demo
@@ -19,6 +20,7 @@ from tarry.cli.exits import EXIT_CODES
 from tarry.cli.explain import explain
 from tarry.cli.forking import fork
 from tarry.cli.gateway import gateway
+from tarry.cli.keys import app as keys
 from tarry.cli.reading import transcript
 from tarry.cli.registry import app as registry
 from tarry.cli.signals import receipt, signal
@@ -42,6 +44,7 @@ for _command in (
     dev,
     worker,
     gateway,
+    codec,
     ask,
     chat,
     submit,
@@ -66,6 +69,7 @@ for _command in (
     app.command(epilog=EXIT_CODES)(_command)
 app.add_typer(agents, name="agents")
 app.add_typer(registry, name="registry")
+app.add_typer(keys, name="keys")
 app.add_typer(demo, name="demo")
 
 

@@ -39,6 +39,13 @@ def closed(reason: str) -> Payload:
     return Payload(metadata={"encoding": _CLOSED, _REASON: reason.encode()})
 
 
+def why_closed(payload: Payload) -> str | None:
+    """The reason for which a payload stays closed; None of one that does not."""
+    if payload.metadata.get("encoding") != _CLOSED:
+        return None
+    return payload.metadata[_REASON].decode("utf-8", "replace")
+
+
 class ClosedConverter(EncodingPayloadConverter):
     """Reads no value: it says why there is none."""
 
@@ -53,7 +60,7 @@ class ClosedConverter(EncodingPayloadConverter):
 
     def from_payload(self, payload: Payload, type_hint: type | None = None) -> Any:
         """Raise the reason."""
-        raise UnreadablePayload(payload.metadata[_REASON].decode("utf-8", "replace"))
+        raise UnreadablePayload(why_closed(payload) or "")
 
 
 class EncryptedConverter(ClosedConverter):

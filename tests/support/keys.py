@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from google.protobuf.message import Message
-from temporalio.api.common.v1 import Payload
 from temporalio.client import Client
 
 from tarry.app import App
-from tarry.codec.unreadable import ENCODING, KEY_ID
 from tarry.connect import converter_of
 from tarry.embedded import EmbeddedServer
 from tarry.settings import Settings
@@ -36,28 +32,6 @@ async def with_settings(server: EmbeddedServer, on: Stage, app: App | None = Non
     settings = Settings(**(kept | chosen))
     client = await Client.connect(server.address, data_converter=converter_of(settings))
     return Stage(client, settings, app or on.app)
-
-
-def key_ids(events: Iterable[Message]) -> set[str]:
-    """The ids of the keys that anything in these events is encrypted with; empty for a payload in the clear."""
-    found: set[str] = set()
-    for event in events:
-        for message in _below(event):
-            if isinstance(message, Payload):
-                is_ours = message.metadata.get("encoding") == ENCODING
-                found.add(message.metadata[KEY_ID].decode() if is_ours else "")
-    return found
-
-
-def _below(message: Message) -> Iterable[Message]:
-    yield message
-    for field, value in message.ListFields():
-        if field.message_type is None or field.name == "search_attributes":
-            continue
-        values = value.values() if field.message_type.GetOptions().map_entry else value
-        for one in [values] if isinstance(values, Message) else values:
-            if isinstance(one, Message):
-                yield from _below(one)
 
 
 def files_with(text: str, *folders: Path) -> list[str]:

@@ -45,6 +45,10 @@ def test_without_variables_every_setting_has_its_default() -> None:
         "codec_keys": None,
         "codec_active": None,
         "codec_clear": False,
+        "codec_host": "127.0.0.1",
+        "codec_port": 7281,
+        "codec_token": None,
+        "codec_origins": "http://localhost:8233 http://127.0.0.1:8233",
     }
 
 
@@ -79,6 +83,7 @@ def test_variables_are_read_and_empty_ones_count_as_not_set(monkeypatch: pytest.
         ("TARRY_GATEWAY_URL", "example.org", "an http(s) URL without query"),
         ("TARRY_GATEWAY_URL", "https://example.org/?a=b", "an http(s) URL without query"),
         ("TARRY_CODEC_ACTIVE", "two words", "the id of one of the keys, or none"),
+        ("TARRY_CODEC_ORIGINS", "*", "origins such as https://temporal.example.org, with blanks between them"),
     ],
 )
 def test_refused_variable_is_named_with_what_it_may_hold(
