@@ -13,8 +13,7 @@ from tarry.core.agent import Agent, AgentChange
 from tarry.core.commits import CommitInput
 from tarry.core.context import model_messages, request_context
 from tarry.core.conversation import ConversationState
-from tarry.core.folding import PageIndex, folded, with_folded
-from tarry.core.forks import ForkSource, Origin, Shared, cut, forked, split
+from tarry.core.forks import ForkSource, Origin, Shared, forked
 from tarry.core.messages import AssistantMessage, Message, ToolCallRequest, ToolMessage, UserMessage
 from tarry.core.prompt import PromptPatch, SectionPatch
 from tarry.core.protocol import SubmitInput
@@ -22,7 +21,6 @@ from tarry.core.transcript import (
     Draft,
     Entry,
     NoSuchPosition,
-    PageRef,
     Position,
     ToolFacts,
     Transcript,
@@ -32,63 +30,14 @@ from tarry.core.transcript import (
     place,
     reset_draft,
     result_draft,
-    sealed,
     system_draft,
     user_draft,
 )
 from tarry.models import ModelRequest
 from tarry.testing import check_request
+from tests.support.transcripts import Store
 
 AT = datetime(2026, 3, 1, 12, tzinfo=UTC)
-
-
-@dataclass
-class Store:
-    """Pages and folded pages by reference."""
-
-    entries: dict[str, tuple[Entry, ...]] = field(default_factory=dict)
-    indexes: dict[str, PageIndex] = field(default_factory=dict)
-
-    def seal(self, transcript: Transcript, count: int) -> None:
-        """The first entries of the tail become a page."""
-        if count:
-            page = sealed(f"page {len(self.entries)}", transcript.tail[:count])
-            self.entries[page.ref] = tuple(transcript.tail[:count])
-            transcript.seal(page)
-
-    def fold(self, transcript: Transcript, count: int) -> None:
-        """The first pages become one, if they are of one level."""
-        pages = tuple(transcript.pages[:count])
-        if pages and len({page.level for page in pages}) == 1:
-            ref = f"index {len(self.indexes)}"
-            self.indexes[ref] = PageIndex(pages=pages)
-            transcript.pages = with_folded(transcript.pages, folded(pages, ref))
-
-    def read(self, page: PageRef) -> list[Entry]:
-        """What a reference leads to, as far as it counts."""
-        below = self.indexes[page.ref].pages if page.level else ()
-        found = [entry for one in below for entry in self.read(one)] if below else list(self.entries[page.ref])
-        return [entry for entry in found if page.first.index <= entry.index < page.last.index]
-
-    def all(self, transcript: Transcript) -> list[Entry]:
-        """Every entry of a transcript."""
-        return [entry for page in transcript.pages for entry in self.read(page)] + transcript.tail
-
-    def shared(self, transcript: Transcript, at: int) -> Shared:
-        """What a fork at that entry begins with."""
-        tail = [entry for entry in transcript.tail if entry.index <= at]
-        if tail:
-            return Shared(transcript.pages, tail)
-        found: list[PageRef] = []
-        pages, last = list(transcript.pages), None
-        while True:
-            whole, last = split(pages, at)
-            found += whole
-            if last is None:
-                return Shared(found, [])
-            if not last.level:
-                return Shared([*found, cut(last, self.read(last)[: at + 1 - last.first.index])], [])
-            pages = list(self.indexes[last.ref].pages)
 
 
 def state_with(*texts: str) -> ConversationState:
