@@ -3,20 +3,31 @@
 from __future__ import annotations
 
 import uuid
+from collections import Counter
+from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 from tarry import Agent, App, Extension, Received, Sleep, ToolApi
-from tarry.client import Conversation
+from tarry.client import Conversation, ConversationExists, NoSuchConversation
+from tarry.core import folding, transcript
+from tarry.core.messages import SystemMessage
 from tarry.core.protocol import OWNER_MEMO
 from tarry.core.subagents.protocol import PATH_MEMO, ContextPolicy, tree_of
 from tarry.embedded import EmbeddedServer
+from tarry.entries import EntryReader
 from tarry.models import ModelRequest
 from tarry.testing import Call, Reply, ScriptedModel, call, calls, say
 from tarry.tools import Tool, tool
 from tests.support.answers import ask
+from tests.support.compacting import KEEP_LITTLE
+from tests.support.documents import NOTES, PLAN, SHARED, adding
+from tests.support.forking import blobs, texts
 from tests.support.parking import ANSWER, Answer
-from tests.support.stage import Stage, kinds, stage
+from tests.support.stage import Stage, idle_stage, kinds, stage
 from tests.support.waiting import eventually
 
 FRESH = ContextPolicy()
@@ -45,7 +56,7 @@ async def waits(api: ToolApi) -> Sleep | str:
 
 def decide(request: ModelRequest) -> Reply | Call:
     """`go` leads to three calls, `recite` to one; anything else is repeated."""
-    match request.messages[-1].text:
+    match next(message for message in reversed(request.messages) if message.role != "system").text:
         case "go":
             return calls(call("recite", place=1), call("branch"), call("waits"))
         case "recite":
@@ -56,9 +67,8 @@ def decide(request: ModelRequest) -> Reply | Call:
 
 def app_with(seen: list[ModelRequest], *tools: Tool) -> App:
     model = ScriptedModel.for_each_input([decide, decide], on_request=seen.append, summary=[say("in short")] * 5)
-    return App(
-        model=model, instructions="Be brief.", extensions=[Extension("test", [recite, waits, *tools], signals=[ANSWER])]
-    )
+    extension = Extension("test", [recite, waits, *tools], signals=[ANSWER], documents=[PLAN, NOTES, SHARED])
+    return App(model=model, instructions="Be brief.", extensions=[extension])
 
 
 @tool(replay="safe")
@@ -113,9 +123,7 @@ async def test_a_child_of_an_open_turn_has_completed_turns_alone_and_the_parents
         child = children[0]
         answer = await ask(child, "what now?")
         request = seen[-1]
-        run = call_id.partition("/t")[0]
-        await on.harness.signal(f"{run}/t1.2", ANSWER, "k", Answer(text="yes"))
-        await eventually(lambda: is_idle(parent))
+        await let_go(on, parent, call_id)
 
         assert answer.text == "what now?!"
         assert told(request) == ["user: recite", "assistant: ", "tool: line 0", "assistant: line 0!", "user: what now?"]
@@ -131,5 +139,197 @@ async def test_a_child_of_an_open_turn_has_completed_turns_alone_and_the_parents
         assert [await memo.memo_value(name, "") for name in (OWNER_MEMO, PATH_MEMO)] == [call_id, "/root/child"]
 
 
+async def let_go(on: Stage, parent: Conversation, call_id: str) -> None:
+    """Answer the call that waits beside the one that delegates, and let the run end."""
+    await on.harness.signal(f"{call_id.rpartition('.')[0]}.2", ANSWER, "k", Answer(text="yes"))
+    await eventually(lambda: is_idle(parent))
+
+
 async def is_idle(conversation: Conversation) -> bool:
     return (await conversation.view()).open_generation is None
+
+
+@pytest.mark.parametrize("context", [FRESH, ALL, last(3)], ids=lambda context: context.mode)
+async def test_before_the_first_complete_turn_a_child_is_fresh(
+    server: EmbeddedServer, tmp_path: Path, context: ContextPolicy
+) -> None:
+    seen: list[ModelRequest] = []
+    async with stage(server, app_with(seen, branch), tmp_path) as on:
+        parent = on.harness.conversation()
+        await parent.configure(cwd="/work")
+        await parent.document(PLAN).edit(adding("a"))
+        child = await child_of(on, await delegating(on, parent), context)
+        await ask(child, "hello")
+
+        assert told(seen[-1]) == ["user: hello"]
+        assert kinds(await child.transcript()) == ["user", "assistant"]
+        assert (await child.view()).parent is None
+        assert (await child.document(PLAN).get()).steps == []
+
+
+async def test_a_child_is_told_its_own_prompt_and_nothing_of_its_parents(
+    server: EmbeddedServer, tmp_path: Path
+) -> None:
+    seen: list[ModelRequest] = []
+    async with stage(server, app_with(seen, branch), tmp_path) as on:
+        parent = on.harness.conversation()
+        await ask(parent, "one")
+        await parent.configure(instructions="Be loud.")
+        await ask(parent, "two")
+        call_id = await delegating(on, parent)
+        child = await child_of(on, call_id, ALL, agent=Agent(instructions="Review.", tools=("recite",)))
+        await ask(child, "three")
+        await ask(child, "four")
+
+        first, second = seen[-2:]
+        assert told(first) == ["user: one", "assistant: one!", "user: two", "assistant: two!", "user: three"]
+        assert [(request.instructions, [tool.name for tool in request.tools]) for request in (first, second)] == [
+            ("Review.", ["recite"])
+        ] * 2
+        assert not any(isinstance(message, SystemMessage) for message in second.messages)
+        assert second.messages[: len(first.messages)] == first.messages
+
+
+async def test_behind_a_summary_a_child_is_told_it_unless_enough_whole_turns_come_after(
+    server: EmbeddedServer, tmp_path: Path
+) -> None:
+    seen: list[ModelRequest] = []
+    async with stage(server, app_with(seen, branch), tmp_path, **KEEP_LITTLE) as on:
+        parent = on.harness.conversation()
+        for text in ("one", "two", "three"):
+            if text == "three":
+                assert (await (await parent.compact()).wait()).status == "placed"
+            await ask(parent, f"{text} " * 60)
+        call_id = await delegating(on, parent)
+        spoken: dict[str, list[str]] = {}
+        for name, context in (("all", ALL), ("two", last(2)), ("one", last(1))):
+            await ask(await child_of(on, call_id, context), "and now?")
+            spoken[name] = [f"{message.role}: {message.text.split()[0]}" for message in seen[-1].messages]
+
+        summarised = ["user: The", "assistant: two", "user: three", "assistant: three", "user: and"]
+        assert spoken == {"all": summarised, "two": summarised, "one": summarised[2:]}
+
+
+async def test_a_child_of_a_child_begins_with_what_that_was_told_and_has_completed(
+    server: EmbeddedServer, tmp_path: Path
+) -> None:
+    seen: list[ModelRequest] = []
+    async with stage(server, app_with(seen, branch), tmp_path) as on:
+        root = on.harness.conversation()
+        for text in ("one", "two", "three"):
+            await ask(root, text)
+        child = await child_of(on, await delegating(on, root), last(2))
+        early = await child_of(on, await delegating(on, child), ALL)
+        await ask(early, "early")
+        requests = [seen[-1]]
+        await let_go(on, child, f"{(await child.view()).open_generation}/t1.1")
+        call_id = await delegating(on, child)
+        for context in (ALL, last(1)):
+            await ask(await child_of(on, call_id, context), "late")
+            requests.append(seen[-1])
+
+        two_three = ["user: two", "assistant: two!", "user: three", "assistant: three!"]
+        assert told(requests[0]) == [*two_three, "user: early"]
+        own = ["user: go", "assistant: ", "tool: line 1", "tool: delegated", "tool: yes", "assistant: yes!"]
+        assert told(requests[1]) == [*two_three, *own, "user: late"]
+        assert told(requests[2]) == [*own, "user: late"]
+
+
+async def test_a_child_that_is_begun_again_later_is_the_one_that_is_there(
+    server: EmbeddedServer, tmp_path: Path
+) -> None:
+    seen: list[ModelRequest] = []
+    async with idle_stage(server, app_with(seen, branch), tmp_path) as on:
+        parent, child = on.harness.conversation(), on.harness.conversation(f"agent-{uuid.uuid4().hex}")
+        async with on.worker():
+            await ask(parent, "one")
+            call_id = await delegating(on, parent)
+            await let_go(on, parent, call_id)
+            await parent.reset()
+            await ask(parent, "two")
+            late = await child_of(on, call_id, ALL)
+            for _ in range(2):
+                await begin(child, call_id)
+            await ask(child, "hello")
+        await begin(child, call_id)  # also when no worker is up
+        async with on.worker():
+            entries = await child.transcript()
+            assert await texts(child) == ["one", "one!", "hello", "hello!"]
+            assert await texts(late) == ["one", "one!"]
+            assert kinds(entries) == ["user", "assistant", "seed", "user", "assistant"]
+
+            with pytest.raises(ConversationExists, match=r"is not the subagent of .*/t1\.0"):
+                await begin(child, f"{call_id.rpartition('.')[0]}.0")
+            await on.client.get_workflow_handle(child.id).terminate()
+            with pytest.raises(NoSuchConversation, match="is over"):
+                await begin(child, call_id)
+
+
+async def begin(child: Conversation, call_id: str) -> None:
+    await child.seed(owner=call_id, context=ALL, tree=tree_of(call_id), path="/root/child")
+
+
+async def test_documents_of_a_child_are_its_own_by_their_policy_and_those_of_the_session_the_roots(
+    server: EmbeddedServer, tmp_path: Path
+) -> None:
+    async with stage(server, app_with([], branch), tmp_path) as on:
+        root = on.harness.conversation()
+        await root.configure(cwd="/work")
+        await root.document(PLAN).edit(adding("a"))
+        await ask(root, "one")
+        call_id = await delegating(on, root)
+        for document in (PLAN, NOTES, SHARED):
+            await root.document(document).edit(adding("b"))
+        child = await child_of(on, call_id, ALL)
+        await child.document(SHARED).edit(adding("by the child"))
+        await child.document(PLAN).edit(adding("c"))
+
+        steps = [(await child.document(document).get()).steps for document in (PLAN, NOTES, SHARED)]
+        assert steps == [["a", "c"], ["b"], ["b", "by the child"]]
+        assert (await root.document(PLAN).get()).steps == ["a", "b"]
+        assert (await root.document(SHARED).get()).steps == ["b", "by the child"]
+
+
+async def test_of_a_long_parent_a_child_shares_everything_and_reads_two_pages_at_most(
+    server: EmbeddedServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(transcript, "PAGE_BYTES", 1_500)
+    monkeypatch.setattr(folding, "FAN", 2)
+    seen: list[ModelRequest] = []
+    read = counting(monkeypatch)
+    async with stage(server, app_with(seen, branch), tmp_path, **KEEP_LITTLE) as on:
+        parent = on.harness.conversation()
+        for number in range(14):
+            await ask(parent, f"{number} " * 30)
+            if number == 2:
+                await (await parent.compact()).wait()
+        before = await parent.transcript()
+        assert max(page.level for page in (await parent.view()).pages) >= 1
+        call_id = await delegating(on, parent)
+        stored = blobs(tmp_path)
+        for context, whole in ((ALL, 11), (last(4), 4)):
+            read.clear()
+            child = await child_of(on, call_id, context)
+            assert read["page"] <= 2
+            assert len(blobs(tmp_path) - stored) <= 1, "a page of its own at most, with what it copied of the tail"
+            stored = blobs(tmp_path)
+            assert (await child.transcript())[:-1] == before
+            await ask(child, "and now?")
+            assert sum(message.role == "user" for message in seen[-1].messages) == whole + (2 if context == ALL else 1)
+
+
+def counting(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
+    """How often pages are read."""
+    read: Counter[str] = Counter()
+
+    def wrapped(name: str) -> Callable[..., Any]:
+        original = getattr(EntryReader, name)
+
+        async def reads(self: EntryReader, *args: Any) -> Any:
+            read[name] += 1
+            return await original(self, *args)
+
+        return reads
+
+    monkeypatch.setattr(EntryReader, "page", wrapped("page"))
+    return read
