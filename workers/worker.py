@@ -23,6 +23,7 @@ from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxR
 from tenacity import AsyncRetrying, before_sleep_log, wait_exponential
 
 from activities.adopt import AdoptActivities
+from activities.agents import AgentActivities
 from activities.compaction import CompactionActivities
 from activities.expectation import ExpectationActivities
 from activities.gates import GateActivities
@@ -44,6 +45,7 @@ from tarry.loading import LoadError, load_app
 from tarry.settings import Settings, SettingsError, load_settings
 from tarry.store import BlobStore, StoreError
 from workers.lost_sight import look_every
+from workflows.agents import Agents
 from workflows.conversation import Conversation
 from workflows.expectation import Expectation
 from workflows.generation import Generation
@@ -51,7 +53,7 @@ from workflows.registry import Registry
 from workflows.task import Task
 from workflows.tool_call import ToolCall
 
-WORKFLOWS = [Conversation, Expectation, Generation, Registry, ToolCall, Task]
+WORKFLOWS = [Agents, Conversation, Expectation, Generation, Registry, ToolCall, Task]
 
 PASSED_THROUGH = ("signals", "tarry", "workflows", "pydantic", "pydantic_core", "httpx", "httpx2", "openai")
 """Modules that every workflow instance shares: importing them anew for each cost about a quarter of a worker's CPU.
@@ -109,6 +111,7 @@ def build_worker(client: Client, app: App, settings: Settings) -> Worker:
             SendActivities(client).send,
             expecting.forward,
             RegistryActivities(client).sweep,
+            AgentActivities(client, settings, blobs, reader).carry_out,
         ],
         workflow_runner=SandboxedWorkflowRunner(
             restrictions=SandboxRestrictions.default.with_passthrough_modules(*PASSED_THROUGH)

@@ -60,6 +60,13 @@ SEND: ActivityConfig = {
     "summary": "send from the outbox",
 }
 
+CARRY_OUT: ActivityConfig = {
+    "start_to_close_timeout": timedelta(minutes=2),
+    "heartbeat_timeout": timedelta(seconds=8),
+    "retry_policy": RetryPolicy(initial_interval=timedelta(milliseconds=500), maximum_interval=timedelta(seconds=15)),
+}
+"""An order of a tree of agents: harmless to repeat, so repeated until it is acknowledged."""
+
 TERMINATE: ActivityConfig = {
     "start_to_close_timeout": timedelta(seconds=30),
     "retry_policy": RetryPolicy(initial_interval=timedelta(seconds=1), maximum_interval=timedelta(seconds=30)),

@@ -13,6 +13,8 @@ TarryError
 ├── UnreadableOutput     an answer fits its schema, but not the model that reads it
 ├── NotHeld              nothing to retry there
 ├── NoSuchTask           nothing with that id that a signal could be delivered to
+├── NoSuchAgents         a conversation never had subagents, or they are over
+├── AgentRefused         a tree of agents did not do what it was asked for
 └── ServerUnavailable    nobody answered: no server, or no worker where one is needed
 """
 
@@ -27,6 +29,7 @@ from temporalio.exceptions import ApplicationError
 from temporalio.service import RPCError, RPCStatusCode
 
 from tarry.core.protocol import BUSY, CONFLICT, DOCUMENT_CONFLICT, INBOX_FULL, NOT_HELD
+from tarry.core.subagents.protocol import RefusalCode
 from tarry.core.waiting import CROWDED
 
 UPDATE_TIMEOUT = timedelta(seconds=1.5)
@@ -43,6 +46,18 @@ class NoSuchConversation(TarryError):
 
 class NoSuchTask(TarryError):
     """Nothing has that id, or it is nothing that takes signals."""
+
+
+class NoSuchAgents(TarryError):
+    """There is no tree of agents there, or it is over."""
+
+
+class AgentRefused(TarryError):
+    """The tree did nothing; the text says what to do instead. `code` tells the reasons apart."""
+
+    def __init__(self, code: RefusalCode, text: str) -> None:
+        super().__init__(text)
+        self.code = code
 
 
 class NoSuchEntry(TarryError):

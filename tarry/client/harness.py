@@ -19,6 +19,7 @@ from signals.tokens import Signal
 from tarry import app as apps
 from tarry import attributes
 from tarry.client import registry, signals, tasks
+from tarry.client.agents import AgentTree
 from tarry.client.checks import checked_id
 from tarry.client.conversation import Conversation
 from tarry.client.durable_tasks import DurableTaskHandle, start_task
@@ -32,6 +33,7 @@ from tarry.connect import connect
 from tarry.core.agent import Agent
 from tarry.core.live import Question
 from tarry.core.protocol import CONVERSATION, RETRY
+from tarry.core.subagents.protocol import tree_of
 from tarry.core.waiting import SignalResult, TaskView
 from tarry.entries import EntryCache, EntryReader
 from tarry.settings import Settings, load_settings
@@ -69,6 +71,16 @@ class Harness:
             ValueError: the id is empty, longer than 200 bytes, or holds `/`, `~` or a control character.
         """
         return Conversation(self.client, self.settings, self._reader, checked_id(conversation_id), agent)
+
+    async def agents(self, conversation_id: str) -> AgentTree:
+        """The agents below a root conversation (spec §17). Needs a worker; the tree itself may not have begun.
+
+        Raises:
+            NoSuchConversation: nothing with that id.
+            ServerUnavailable: no server answers, or no worker.
+        """
+        nonce = (await self.conversation(conversation_id).view()).nonce
+        return AgentTree(self.client, self.settings, tree_of(f"{conversation_id}~{nonce}"))
 
     async def start_task(self, task: DurableTask[In, R], input: In, *, key: str | None = None) -> DurableTaskHandle[R]:
         """Start a durable task, durably when it returns, also when no worker is up.

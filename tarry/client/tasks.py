@@ -17,6 +17,7 @@ from tenacity import AsyncRetrying, retry_if_exception, retry_if_result, stop_af
 from signals.box import Receipt
 from tarry.client.errors import NoSuchTask, reaching_server
 from tarry.core.protocol import DURABLE_TASK, TOOL_CALL
+from tarry.core.subagents.protocol import AGENTS
 from tarry.core.waiting import RECEIPTS, TASK, TaskView
 
 RPC_TIMEOUT = timedelta(seconds=5)
@@ -28,7 +29,7 @@ VERDICT_PATIENCE = timedelta(seconds=3)
 
 _PAUSE = 0.1
 _OURS = "tarry."
-_TASKS = frozenset({TOOL_CALL, DURABLE_TASK})
+_TASKS = frozenset({TOOL_CALL, DURABLE_TASK, AGENTS})
 _NOT_THERE = frozenset({RPCStatusCode.NOT_FOUND, RPCStatusCode.INVALID_ARGUMENT})
 _SILENCE = frozenset(
     {

@@ -44,6 +44,8 @@ GRANTED = "tarry.agents.granted"
 """Plain signal to the run of that turn: a `TurnNotice`, in answer to `WANTS`."""
 STOPPED = "tarry.agents.stopped"
 """Plain signal: a `StopBelow`: a conversation was stopped, and everything below it is."""
+COLLECT = "tarry.agents.collect"
+"""Plain signal, without an input: the root conversation is over; stop and end all that was below it, and end."""
 
 PATH_MEMO = "tarry.path"
 """The memo by which the conversation of an agent names its path."""
@@ -346,6 +348,8 @@ class AgentsInput(Frozen):
     root: str
     snapshot: Snapshot = Snapshot()
     state: dict[str, Any] | None = None
+    turnover_events: int = Field(default=1_000, description="history events after which it continues as new")
+    is_collecting: bool = Field(default=False, description="the root conversation is over, and so the tree will be")
 
 
 class AgentUpdate(BaseModel):

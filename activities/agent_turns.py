@@ -1,0 +1,151 @@
+"""The turns of subagents: beginning one in its conversation, and looking up what came of it (spec §17.7)."""
+
+from __future__ import annotations
+
+from temporalio.client import Client, WorkflowUpdateFailedError
+from temporalio.exceptions import ApplicationError
+from temporalio.service import RPCError, RPCStatusCode
+
+from tarry.client.agents import kept_text, read_text
+from tarry.client.asking import ask
+from tarry.client.errors import (
+    UPDATE_TIMEOUT,
+    ConversationExists,
+    NoSuchConversation,
+    NoSuchEntry,
+    TarryError,
+    translate,
+)
+from tarry.client.seeding import Seed, Seeding
+from tarry.client.sending import Road
+from tarry.client.tasks import RPC_TIMEOUT
+from tarry.core.ledger import USAGE_MEMO, Ledger
+from tarry.core.messages import AssistantMessage
+from tarry.core.output import OutputSchema
+from tarry.core.protocol import (
+    DUPLICATE,
+    INVALID,
+    SUBMIT,
+    VIEW,
+    Notify,
+    SubmissionView,
+    SubmitInput,
+)
+from tarry.core.run_settings import RunSettings
+from tarry.core.subagents.orders import BeginTurn, Begun, Birth, Fetched, FetchTurn
+from tarry.core.text import bound_text
+from tarry.core.transcript import Position
+from tarry.core.views import ConversationView
+from tarry.entries import EntryReader
+from tarry.settings import Settings
+from tarry.store import BlobStore
+
+BETWEEN_MESSAGES = "\n\n"
+LOOKED_AT = 64
+"""Entries, the newest, among which the last useful text of a turn without an answer is looked for."""
+_MOST_LINES = 1_000_000
+
+
+class AgentTurns:
+    """Begins and looks up turns through the worker's own client."""
+
+    def __init__(self, client: Client, settings: Settings, blobs: BlobStore, reader: EntryReader) -> None:
+        self._client = client
+        self._settings = settings
+        self._blobs = blobs
+        self._reader = reader
+
+    async def begin(self, tree_id: str, order: BeginTurn) -> Begun:
+        """Create the conversation if it is new, and submit the messages; a repeat finds both done.
+
+        Raises:
+            RPCError, StoreError: it may be tried again.
+        """
+        content = BETWEEN_MESSAGES.join([await read_text(self._blobs, text) for text in order.messages])
+        if order.birth is not None:
+            try:
+                await self._create(tree_id, order, order.birth)
+            except (ConversationExists, NoSuchConversation, NoSuchEntry) as error:
+                return Begun(failed=str(error), is_corrupt=True)
+        return await self._submit(order.agent_id, self._input(tree_id, order, content))
+
+    async def _create(self, tree_id: str, order: BeginTurn, birth: Birth) -> None:
+        seed = Seed(birth.caller.task_id, birth.context, birth.agent, order.path)
+        road = Road(self._client, order.agent_id, self._settings.task_queue, birth.agent, tree_id)
+        await Seeding(self._client, self._reader, seed).start(road)
+
+    def _input(self, tree_id: str, order: BeginTurn, content: str) -> SubmitInput:
+        return SubmitInput(
+            content=content,
+            request_id=order.request_id,
+            when_busy="steer" if order.joins else "follow_up",
+            settings=self._run_settings(order),
+            notify=Notify(task_id=tree_id, key=order.request_id),
+        )
+
+    def _run_settings(self, order: BeginTurn) -> RunSettings:
+        settings = self._settings.run_settings()
+        if order.birth is None or order.birth.output is None:
+            return settings
+        output = OutputSchema(name="answer", json_schema=order.birth.output)
+        return settings.model_copy(update={"output": output})
+
+    async def _submit(self, agent_id: str, input: SubmitInput) -> Begun:
+        handle = self._client.get_workflow_handle(agent_id)
+        try:
+            view: SubmissionView = await handle.execute_update(
+                SUBMIT, input, result_type=SubmissionView, rpc_timeout=UPDATE_TIMEOUT
+            )
+        except RPCError as error:
+            if error.status != RPCStatusCode.NOT_FOUND:
+                raise
+            return Begun(failed=f"the conversation {agent_id} is over", is_corrupt=True)
+        except WorkflowUpdateFailedError as error:
+            return self._refused(error)
+        return Begun(generation_id=view.generation_id)
+
+    def _refused(self, error: WorkflowUpdateFailedError) -> Begun:
+        """What it says that it will always say; anything else is tried again."""
+        cause = error.cause
+        if isinstance(cause, ApplicationError) and cause.type == DUPLICATE:
+            return Begun(generation_id=SubmissionView.model_validate(cause.details[0]).generation_id)
+        refusal: TarryError | None = translate(cause)
+        if refusal is None and not (isinstance(cause, ApplicationError) and cause.type == INVALID):
+            raise error
+        return Begun(failed=str(refusal or cause))
+
+    async def fetch(self, order: FetchTurn) -> Fetched:
+        """The answer of a turn, else its last useful text, bounded; and what the agent has spent so far.
+
+        Of a conversation that is gone there is nothing but what its notice told.
+
+        Raises:
+            RPCError, StoreError: it may be tried again.
+        """
+        try:
+            found = await self._client.get_workflow_handle(order.agent_id).describe(rpc_timeout=RPC_TIMEOUT)
+            spent: Ledger | None = await found.memo_value(USAGE_MEMO, default=None, type_hint=Ledger)
+            text = await self._text(order)
+        except RPCError as error:
+            if error.status != RPCStatusCode.NOT_FOUND:
+                raise
+            spent, text = None, order.answer_text or ""
+        bounded = bound_text(text, max_bytes=order.max_bytes, max_lines=_MOST_LINES)
+        kept = await kept_text(self._blobs, bounded.text) if bounded.text else None
+        return Fetched(text=kept, is_cut=bounded.is_cut, spent=spent or Ledger())
+
+    async def _text(self, order: FetchTurn) -> str:
+        if order.answer_text is not None:
+            return order.answer_text
+        view = await ask(self._client, order.agent_id, VIEW, ConversationView)
+        if order.answer is not None:
+            entry = await self._reader.entry(order.agent_id, order.answer, view.pages, view.end)
+            return entry.message.text if isinstance(entry.message, AssistantMessage) else ""
+        first = Position(index=max(0, view.end.index - LOOKED_AT))
+        entries = await self._reader.read(order.agent_id, first, view.end)
+        texts = [
+            entry.message.text
+            for entry in entries
+            if entry.run == view.runs and isinstance(entry.message, AssistantMessage) and entry.message.text.strip()
+        ]
+        return texts[-1] if texts else ""

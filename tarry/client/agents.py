@@ -1,0 +1,267 @@
+"""The agents below one root conversation, as tools, hooks and programs reach them (spec §17).
+
+The handle holds nothing but ids. Who asks names itself by its call, so that asking again changes nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import timedelta
+from typing import Any, TypeVar
+
+from pydantic import BaseModel
+from temporalio.client import (
+    Client,
+    WithStartWorkflowOperation,
+    WorkflowHandle,
+    WorkflowQueryFailedError,
+    WorkflowUpdateFailedError,
+    WorkflowUpdateRPCTimeoutOrCancelledError,
+)
+from temporalio.common import WorkflowIDConflictPolicy, WorkflowIDReusePolicy
+from temporalio.exceptions import ApplicationError, WorkflowAlreadyStartedError
+from temporalio.service import RPCError, RPCStatusCode
+from tenacity import AsyncRetrying, retry_if_exception_type, stop_after_delay, wait_exponential
+
+from tarry.client.errors import AgentRefused, NoSuchAgents, ServerUnavailable, reaching_server
+from tarry.connect import sending_inline
+from tarry.core.subagents.definition import Snapshot
+from tarry.core.subagents.protocol import (
+    AGENTS,
+    FOLLOW_UP,
+    INTERRUPT,
+    LIST,
+    READ,
+    REFUSED,
+    RELOAD,
+    SEND,
+    SNAPSHOT,
+    START,
+    AgentList,
+    AgentsInput,
+    FollowUp,
+    Interrupt,
+    Interrupted,
+    ReadUpdates,
+    Refusal,
+    SendMessage,
+    Sent,
+    StartAgent,
+    Started,
+    Text,
+    TurnAccepted,
+    Updates,
+)
+from tarry.core.text import clean_text
+from tarry.core.waiting import CROWDED
+from tarry.settings import Settings
+from tarry.store import BlobStore
+
+PATIENCE = timedelta(seconds=30)
+"""How long an answer is waited for; asking again changes nothing, so it is asked again meanwhile."""
+_ONE_TRY = timedelta(seconds=10)
+INLINE_BYTES = 1024
+"""A text up to so long travels itself, a longer one is kept in the store."""
+
+_BETWEEN_RUNS = frozenset({CROWDED, "AcceptedUpdateCompletedWorkflow"})
+_BUSY = frozenset({RPCStatusCode.RESOURCE_EXHAUSTED, RPCStatusCode.FAILED_PRECONDITION})
+"""What the server says of a run that has taken as many updates as it may, and is about to turn over."""
+
+M = TypeVar("M", bound=BaseModel)
+
+
+class _AskAgain(Exception):
+    """This run takes no more; the next one will."""
+
+
+class AgentTree:
+    """A handle on the agents below one root conversation; make it with `Harness.agents`."""
+
+    def __init__(self, client: Client, settings: Settings, tree_id: str) -> None:
+        self.id = tree_id
+        self._client = sending_inline(client)
+        self._settings = settings
+
+    @property
+    def root(self) -> str:
+        """The id of the root conversation."""
+        return self.id.partition("~")[0]
+
+    @reaching_server()
+    async def begin(self, snapshot: Snapshot) -> Snapshot:
+        """Begin the tree with this catalogue and these settings; one that is there keeps its own. Those that count.
+
+        Raises:
+            NoSuchAgents: the tree is over.
+            ServerUnavailable: no server answers, or no worker.
+        """
+        try:
+            await self._client.start_workflow(**self._birth(snapshot))
+        except WorkflowAlreadyStartedError:
+            raise self._over() from None
+        return await self.snapshot()
+
+    @reaching_server()
+    async def snapshot(self) -> Snapshot:
+        """The catalogue and the settings that count. Needs a worker.
+
+        Raises:
+            NoSuchAgents: the tree was not begun, or is over and forgotten.
+            ServerUnavailable: no server answers, or no worker.
+        """
+        return await self._query(SNAPSHOT, Snapshot)
+
+    @reaching_server()
+    async def list(self, conversation_id: str = "") -> AgentList:
+        """The agents below a conversation of the tree, by default its root. Needs a worker. Raises as `snapshot`."""
+        return await self._query(LIST, AgentList, conversation_id)
+
+    async def start(self, request: StartAgent) -> Started:
+        """Start a child of the caller with its first turn, durably when it returns.
+
+        Raises:
+            AgentRefused: why it was not started, and what to do instead.
+            NoSuchAgents: the tree was not begun, or is over.
+            ServerUnavailable: nobody answered for half a minute. It may have been done: ask again with the same call.
+        """
+        return await self._ask(START, request, Started)
+
+    async def send(self, request: SendMessage) -> Sent:
+        """Put a message into the mailbox of a direct child; it starts nothing. Raises as `start`."""
+        return await self._ask(SEND, request, Sent)
+
+    async def follow_up(self, request: FollowUp) -> TurnAccepted:
+        """Start one turn of a direct child with all that waits in its mailbox. Raises as `start`."""
+        return await self._ask(FOLLOW_UP, request, TurnAccepted)
+
+    async def read(self, request: ReadUpdates) -> Updates:
+        """What direct children have ended since, reserved for the call that reads. Raises as `start`."""
+        return await self._ask(READ, request, Updates)
+
+    async def interrupt(self, request: Interrupt) -> Interrupted:
+        """Stop what a descendant does, and everything below it. Raises as `start`."""
+        return await self._ask(INTERRUPT, request, Interrupted)
+
+    @reaching_server()
+    async def reload(self, snapshot: Snapshot) -> None:
+        """Let this catalogue and these settings count from now on, also in a tree that was not begun yet.
+
+        Raises:
+            AgentRefused, NoSuchAgents, ServerUnavailable: as `start`.
+        """
+        start: WithStartWorkflowOperation[Any, Any] = WithStartWorkflowOperation(**self._birth(snapshot))
+        try:
+            await self._client.execute_update_with_start_workflow(
+                RELOAD, snapshot, start_workflow_operation=start, rpc_timeout=_ONE_TRY
+            )
+        except WorkflowAlreadyStartedError:
+            raise self._over() from None
+        except WorkflowUpdateFailedError as error:
+            raise _refusal(error) or error from error
+        except WorkflowUpdateRPCTimeoutOrCancelledError as error:
+            raise self._silence() from error
+
+    async def _ask(self, name: str, request: BaseModel, as_type: type[M]) -> M:
+        patient = AsyncRetrying(
+            retry=retry_if_exception_type(_AskAgain),
+            stop=stop_after_delay(PATIENCE.total_seconds()),
+            wait=wait_exponential(multiplier=0.1, max=2),
+            reraise=True,
+        )
+        try:
+            answer: M = await patient(self._try, name, request, as_type)
+        except _AskAgain as error:
+            raise self._silence() from error
+        return answer
+
+    @reaching_server()
+    async def _try(self, name: str, request: BaseModel, as_type: type[M]) -> M:
+        try:
+            answer: M = await self._handle.execute_update(name, request, result_type=as_type, rpc_timeout=_ONE_TRY)
+        except WorkflowUpdateFailedError as error:
+            if isinstance(error.cause, ApplicationError) and error.cause.type in _BETWEEN_RUNS:
+                raise _AskAgain from error
+            raise _refusal(error) or error from error
+        except WorkflowUpdateRPCTimeoutOrCancelledError as error:
+            _pass_cancellation()
+            raise _AskAgain from error
+        except RPCError as error:
+            if error.status in _BUSY:
+                raise _AskAgain from error
+            if error.status == RPCStatusCode.NOT_FOUND:
+                raise self._over() from error
+            raise
+        return answer
+
+    async def _query(self, name: str, as_type: type[M], *args: Any) -> M:
+        try:
+            answer: M = await self._handle.query(name, *args, result_type=as_type, rpc_timeout=_ONE_TRY)
+        except WorkflowQueryFailedError as error:
+            raise NoSuchAgents(f"{self.id} is no tree of agents") from error
+        except RPCError as error:
+            if error.status == RPCStatusCode.NOT_FOUND:
+                raise self._over() from error
+            raise
+        return answer
+
+    def _birth(self, snapshot: Snapshot) -> dict[str, Any]:
+        turnover = self._settings.run_settings().turnover_events
+        return {
+            "workflow": AGENTS,
+            "arg": AgentsInput(root=self.root, snapshot=snapshot, turnover_events=turnover),
+            "id": self.id,
+            "task_queue": self._settings.task_queue,
+            "id_conflict_policy": WorkflowIDConflictPolicy.USE_EXISTING,
+            # One that is over was collected: nothing of it begins again.
+            "id_reuse_policy": WorkflowIDReusePolicy.REJECT_DUPLICATE,
+            "static_summary": f"the agents of {self.root}",
+        }
+
+    @property
+    def _handle(self) -> WorkflowHandle[Any, Any]:
+        return self._client.get_workflow_handle(self.id)
+
+    def _over(self) -> NoSuchAgents:
+        return NoSuchAgents(f"{self.root} has no agents, or they are over with it")
+
+    def _silence(self) -> ServerUnavailable:
+        return ServerUnavailable(
+            f"no worker answers for the agents of {self.root}: check that one runs, then try again"
+        )
+
+
+async def kept_text(blobs: BlobStore, content: str) -> Text:
+    """A text as requests carry it: a long one goes to the store.
+
+    Raises:
+        StoreError: the store cannot be written.
+    """
+    content = clean_text(content)
+    size = len(content.encode())
+    if size <= INLINE_BYTES:
+        return Text(text=content, characters=len(content), utf8_bytes=size)
+    return Text(blob=await blobs.put(content), characters=len(content), utf8_bytes=size)
+
+
+async def read_text(blobs: BlobStore, text: Text) -> str:
+    """The whole of it.
+
+    Raises:
+        StoreError: it is missing or damaged, or the store cannot be read.
+    """
+    return await blobs.get(text.blob, str) if text.blob else text.text
+
+
+def _refusal(error: WorkflowUpdateFailedError) -> AgentRefused | None:
+    cause = error.cause
+    if not isinstance(cause, ApplicationError) or cause.type != REFUSED:
+        return None
+    refusal = Refusal.model_validate(cause.details[0])
+    return AgentRefused(refusal.code, refusal.text)
+
+
+def _pass_cancellation() -> None:
+    """The SDK tells a cancellation of ours as if it were a timeout."""
+    task = asyncio.current_task()
+    if task is not None and task.cancelling():
+        raise asyncio.CancelledError
