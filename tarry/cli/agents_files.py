@@ -119,9 +119,9 @@ def _show(output: Output, home: Home, catalogue: Catalogue) -> None:
     settings = catalogue.config.model_dump(mode="json", by_alias=True, exclude={"schema_"})
     output.text("settings: " + ", ".join(f"{key} {json.dumps(value)}" for key, value in settings.items()))
     for text in catalogue.problems:
-        output.complaint(text)
+        output.complaint(plain(text))
     for text in catalogue.notes:
-        output.remark(text)
+        output.remark(plain(text))
 
 
 def trust(folder: Folder = None, as_json: JsonOption = False) -> int:

@@ -20,6 +20,9 @@ MAX_DEFINITIONS = 100
 MAX_CATALOGUE = 512 * 1024
 """Bytes of all definitions together: each conversation keeps its own copy."""
 
+MAX_PROBLEMS, MAX_PROBLEM = 20, 500
+"""Of a snapshot: lines, and characters of one."""
+
 Scope = Literal["user", "project"]
 
 
@@ -49,7 +52,10 @@ class Catalogue:
     def snapshot(self) -> Snapshot:
         """What a tree keeps of it."""
         definitions = tuple(one.definition for one in self.found)
-        return Snapshot(definitions=definitions, settings=self.config.settings(), problems=self.problems)
+        problems = tuple(text[:MAX_PROBLEM] for text in self.problems[:MAX_PROBLEMS])
+        if (more := len(self.problems) - len(problems)) > 0:
+            problems = (*problems, f"and {more} more: `tarry agents definitions`")
+        return Snapshot(definitions=definitions, settings=self.config.settings(), problems=problems)
 
 
 def load_snapshot(cwd: Path | None, config_dir: Path) -> Snapshot:

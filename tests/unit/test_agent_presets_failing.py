@@ -62,6 +62,20 @@ def test_a_commit_that_fails_takes_back_what_it_did(host: Host, monkeypatch: pyt
     assert host.init(TWO, "2").removed == ("old",)
 
 
+def test_a_commit_that_is_interrupted_takes_back_what_it_did(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    host.write("scout", "mine")
+
+    def interrupted(path: Path, data: bytes) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("tarry.subagents.initialise.write_whole", interrupted)
+
+    with pytest.raises(KeyboardInterrupt):
+        host.init(ONE, "1")
+
+    assert (host.files, host.backups) == ({"scout": "mine"}, [])
+
+
 def test_a_removal_that_fails_takes_back_what_it_did(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
     host.init({**ONE, "old": b"old 1"}, "1")
     files = host.files
