@@ -33,8 +33,12 @@ class Choosing:
         """Take new choices; returns once the open run knows them, so that its next request goes by them."""
         self._room.updates += 1
         self._state.configure(change)
-        await workflow.wait_condition(lambda: not self._must_tell and not self._is_telling)
+        await self.told()
         return self._state.choices.agent
+
+    async def told(self) -> None:
+        """Return once the open run knows all choices."""
+        await workflow.wait_condition(lambda: not self._must_tell and not self._is_telling)
 
     async def serve(self) -> None:
         """Tell the open run of each change, for ever."""

@@ -9,6 +9,7 @@ from temporalio import workflow
 from temporalio.common import RawValue
 from temporalio.exceptions import ApplicationError
 
+from tarry.core.agent import Agent
 from tarry.core.compacting import COMPACT, CompactInput, LargeInput, SummaryInput
 from tarry.core.compaction_view import CompactionStatus, CompactionView
 from tarry.core.compactions import Asked
@@ -93,6 +94,13 @@ class Compactor:
         request_id = self._state.compactions.asked[0].request_id
         self._state.compactions.show(request_id, status, attempt=attempt, detail=error, retry_at=retry_at)
 
+    def _agent(self, asked: Asked) -> Agent:
+        """Those of the run that it is for; by hand those of now, but for what was asked for."""
+        chosen, now = asked.settings.agent, self._state.choices.agent
+        if chosen is None:
+            return now
+        return chosen.over(now) if asked.reason == "manual" else chosen
+
     def _input(self, asked: Asked) -> SummaryInput:
         """Pinned here: what comes into the conversation meanwhile is not in it."""
         run = self._state.open
@@ -106,6 +114,6 @@ class Compactor:
             reason=asked.reason,
             instructions=asked.instructions,
             sizes=asked.settings.sizes,
-            agent=(asked.settings.agent or self._state.choices.agent).without_instructions(),
+            agent=self._agent(asked).without_instructions(),
             idle_timeout=asked.settings.model_idle_timeout,
         )

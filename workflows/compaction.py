@@ -37,13 +37,15 @@ async def summarise(input: SummaryInput, settings: RunSettings, stop: StopSwitch
             if answer.model:
                 spent = spent.with_request(answer.model, answer.usage)
             return answer.model_copy(update={"usage": spent.total.usage, "spent": spent})
-        if isinstance(answer, machine.Failed) and answer.failure.model:
-            spent = spent.with_request(answer.failure.model, answer.failure.usage)
-        error = answer.failure.text if isinstance(answer, machine.Failed) else "its worker was lost"
+        failure = answer.failure if isinstance(answer, machine.Failed) else None
+        if failure is not None and failure.model:
+            spent = spent.with_request(failure.model, failure.usage)
+        error = "its worker was lost" if failure is None else failure.text
         try:
             seconds = budget.pause(answer, settings)
         except GiveUp as end:
-            why: Literal["aborted", "failed"] = "aborted" if isinstance(answer, machine.Aborted) else "failed"
+            is_aborted = isinstance(answer, machine.Aborted) or (failure is not None and failure.error == "aborted")
+            why: Literal["aborted", "failed"] = "aborted" if is_aborted else "failed"
             return NoSummary(why=why, detail=str(end), usage=spent.total.usage, spent=spent)
         if seconds:
             show("retry", budget.attempt, error, workflow.now() + timedelta(seconds=seconds))
@@ -109,6 +111,4 @@ async def _ask(input: SummaryInput, settings: RunSettings, stop: StopSwitch) -> 
     answer = ends.read(result, SummaryAnswer)
     if answer is None:
         return machine.Failed(ModelFailure(error="retryable", text="the answer was not readable"))
-    if not isinstance(answer.root, ModelFailure):
-        return answer.root
-    return machine.Aborted() if answer.root.error == "aborted" else machine.Failed(answer.root)
+    return machine.Failed(answer.root) if isinstance(answer.root, ModelFailure) else answer.root

@@ -49,7 +49,7 @@ from workflows import after_run, outbox, patches
 from workflows.choosing import Choosing
 from workflows.compacting import Compactor
 from workflows.ends import read_signal
-from workflows.keeping import archive_settled, find_submission, fold, seal
+from workflows.keeping import archive_settled, find_archived, find_submission, fold, seal
 from workflows.mailing import hand_over, tell_mail
 from workflows.reading import readable
 from workflows.refusing import check_id, refusing, unless_refused
@@ -134,7 +134,7 @@ class Conversation:
         if result.pages and self._state.transcript.tail:
             await seal(self._state.transcript, StopSwitch())
         self._state.close_run(run, result, workflow.now())
-        if result.is_large:
+        if result.is_large and not (self._stop.is_set and workflow.patched(patches.STOPPED_LARGE)):
             self._state.compactions.ask_by_itself(run.settings)
         self._note_end(run)
         self._tell_settled()
@@ -265,7 +265,10 @@ class Conversation:
         if take is not None and self._stop.is_set:
             # What came after the Stop is for the next run: this one would take it along to its end.
             take = take.model_copy(update={"only_look": True})
-        boundary = None if take is None else self._state.hand_over(take)
+        brings = self._state.inbox.brings_choices and workflow.patched(patches.CHOICES_OF_STEERS)
+        boundary = None if take is None else self._state.hand_over(take, brings=brings)
+        if brings:  # the next request goes by them
+            await self._choosing.told()
         if take is not None and boundary is not None:
             await hand_over(take.generation_id, boundary)
 
@@ -279,10 +282,12 @@ class Conversation:
         return view(record, run_id, self._state.answer_text(record))
 
     @workflow.update(name=COMMIT)
-    def commit(self, input: CommitInput) -> Committed:
+    async def commit(self, input: CommitInput) -> Committed:
         """Several changes that become durable together (spec §7.3)."""
         self._room.updates += 1
-        return self._state.commit(input, workflow.now(), workflow.info().workflow_id)
+        archived = await find_archived(self._state.inbox, input)
+        with refusing():
+            return self._state.commit(input, workflow.now(), workflow.info().workflow_id, archived)
 
     @commit.validator
     def _check_commit(self, input: CommitInput) -> None:

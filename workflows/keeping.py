@@ -8,6 +8,7 @@ from temporalio import workflow
 from temporalio.common import RawValue
 from temporalio.exceptions import ActivityError, ApplicationError
 
+from tarry.core.commits import CommitInput, named_inputs
 from tarry.core.conversation import ConversationState
 from tarry.core.folding import FOLD, FoldInput, foldable, with_folded
 from tarry.core.inbox import Inbox, Record, unpack
@@ -75,6 +76,15 @@ async def find_submission(inbox: Inbox, request_id: str) -> Record | None:
             return unpack(request_id, local.record) if local.record is not None else None
     answer = await workflow.execute_activity(FIND_SUBMISSION, wanted, result_type=RawValue, **options.STORE)
     return _found(request_id, ends.read(answer, FoundSubmission))
+
+
+async def find_archived(inbox: Inbox, commit: CommitInput) -> list[Record]:
+    """The records of a commit's inputs that only the archive knows."""
+    names = [name for name in named_inputs(commit) if inbox.archive and inbox.find(name) is None]
+    if not names or not workflow.patched(patches.ARCHIVED_IN_COMMITS):
+        return []
+    found = [await find_submission(inbox, name) for name in names]
+    return [record for record in found if record is not None]
 
 
 def _found(request_id: str, found: FoundSubmission | None) -> Record | None:

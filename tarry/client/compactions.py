@@ -19,39 +19,64 @@ from temporalio.service import RPCError, RPCStatusCode
 
 from tarry.client.errors import NoSuchConversation, SubmissionRefused, is_crowded, translate
 from tarry.core.compacting import COMPACT, CompactInput
-from tarry.core.compaction_view import CompactionView
-from tarry.core.protocol import DUPLICATE
+from tarry.core.compaction_view import CompactionStatus, CompactionView
+from tarry.core.compactions import REMEMBERED, WRITES
+from tarry.core.protocol import DUPLICATE, SubmissionView
 from tarry.core.views import ConversationView
 
 UPDATE_TIMEOUT = timedelta(seconds=1.5)
 _FIRST_PAUSE = 0.05
 _LONGEST_PAUSE = 1.0
 
+Look = Callable[[], Awaitable[ConversationView]]
+"""The conversation as it stands."""
+Written = Callable[[str], Awaitable[SubmissionView]]
+"""What became of a submission; raises `SubmissionRefused` when there is none."""
+
 
 class Compaction:
     """A handle on one compaction. `view` is what is known of it so far, None as long as only the server is."""
 
-    def __init__(
-        self, request_id: str, look: Callable[[], Awaitable[ConversationView]], view: CompactionView | None
-    ) -> None:
+    def __init__(self, request_id: str, look: Look, written: Written, view: CompactionView | None) -> None:
         self.request_id = request_id
         self.view = view
         self._look = look
+        self._written = written
 
     async def status(self) -> CompactionView:
         """What has become of it. Needs a worker.
 
         Raises:
-            SubmissionRefused: the conversation refused it when a worker came, with its reason, or has forgotten it.
+            SubmissionRefused: the conversation refused it when a worker came, with its reason; or it ended without a
+                summary, and was forgotten over 20 later ones.
             NoSuchConversation, ServerUnavailable: as `Conversation.view`.
         """
+        if self.view is not None and self.view.is_over:
+            return self.view
         found = await self._look()
         known = next((one for one in found.compactions if one.request_id == self.request_id), None)
         if known is not None:
             self.view = known
             return known
         reasons = [refusal.reason for refusal in found.refusals if refusal.request_id == self.request_id]
-        raise SubmissionRefused(reasons[-1] if reasons else f"compaction {self.request_id} is not known here")
+        if reasons:
+            raise SubmissionRefused(reasons[-1])
+        self.view = await self._forgotten()
+        return self.view
+
+    async def _forgotten(self) -> CompactionView:
+        """Of one that the conversation does not remember its summary tells, which is known for ever."""
+        try:
+            written = await self._written(WRITES + self.request_id)
+        except SubmissionRefused:
+            raise SubmissionRefused(
+                f"compaction {self.request_id} ended without a summary, or never came: the newest {REMEMBERED} of those "
+                "that are over are remembered"
+            ) from None
+        status: CompactionStatus = "placed" if written.status == "done" else "waiting"
+        if written.status == "unanswered":
+            status = "stale" if written.reason == "stale" else "aborted"
+        return CompactionView(request_id=self.request_id, reason="manual", status=status, entry=written.entry)
 
     async def wait(self) -> CompactionView:
         """Wait until it is over: `placed`, or why there is no summary. Raises as `status`.
@@ -66,7 +91,7 @@ class Compaction:
 
 
 async def ask_for_compaction(
-    client: Client, conversation_id: str, input: CompactInput, look: Callable[[], Awaitable[ConversationView]]
+    client: Client, conversation_id: str, input: CompactInput, look: Look, written: Written
 ) -> Compaction:
     """Ask by update, or leave a plain signal with the server when no worker answers."""
     input = input.model_copy(update={"request_id": input.request_id or f"compact-{secrets.token_hex(8)}"})
@@ -80,7 +105,7 @@ async def ask_for_compaction(
         if error.status == RPCStatusCode.NOT_FOUND:
             raise NoSuchConversation(f"there is no conversation {conversation_id}") from error
         raise
-    return Compaction(input.request_id, look, view)
+    return Compaction(input.request_id, look, written, view)
 
 
 async def _asked(handle: WorkflowHandle[Any, Any], input: CompactInput) -> CompactionView | None:

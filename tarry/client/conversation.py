@@ -354,7 +354,11 @@ class Conversation(Watched):
             instructions=clean_text(instructions),
             settings=self._settings.run_settings(),
         )
-        return await ask_for_compaction(self._sender, self.id, input, self.view)
+
+        async def written(request_id: str) -> SubmissionView:
+            return await self.submission(request_id).status()
+
+        return await ask_for_compaction(self._sender, self.id, input, self.view, written)
 
     @reaching_server()
     async def abort(self) -> None:

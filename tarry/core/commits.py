@@ -168,6 +168,13 @@ def submissions(commit: CommitInput, *, with_notes: bool) -> Iterator[SubmitInpu
         yield submit if submit.request_id else submit.model_copy(update={"request_id": f"{scope}-{number}"})
 
 
+def named_inputs(commit: CommitInput) -> list[str]:
+    """The request ids that are known by themselves, however long ago they came; the others go by the commit's key."""
+    own = tuple(f"commit-{name}-" for name in (digest(commit.key), commit.key))
+    ids = {submit.request_id: None for submit in commit.inputs if submit.request_id and not submit.is_new}
+    return [request_id for request_id in ids if not request_id.startswith(own)]
+
+
 def is_repeat(commit: CommitInput, known: str) -> bool:
     """Whether a commit was taken before, by what stands for the content that its key was used for.
 

@@ -5,6 +5,7 @@ Pure. Time comes in as `now`.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
@@ -165,8 +166,12 @@ class ConversationState(BaseModel):
             self.inbox.admit(submit, now)
         self.open_next(now, conversation_id)
 
-    def commit(self, commit: CommitInput, now: datetime, conversation_id: str) -> Committed:
+    def commit(
+        self, commit: CommitInput, now: datetime, conversation_id: str, archived: Sequence[Record] = ()
+    ) -> Committed:
         """Take a commit, all of it or nothing; under a known key nothing, and it is told so (spec §7.3).
+
+        `archived`: the records of its inputs that only the archive knows.
 
         Raises:
             Conflict: the key was used for other content.
@@ -175,7 +180,7 @@ class ConversationState(BaseModel):
         """
         if self.commits.is_known(commit):
             return Committed(key=commit.key, is_repeat=True)
-        inputs = self.check_commit(commit)
+        inputs = self.check_commit(commit, archived)
         self.documents = self._edited(commit)
         self.commits.take(commit, now, keeps_notes=not self.by_boundary)
         for submit in inputs:
@@ -183,16 +188,18 @@ class ConversationState(BaseModel):
         self.open_next(now, conversation_id)
         return Committed(key=commit.key)
 
-    def check_commit(self, commit: CommitInput) -> list[SubmitInput]:
+    def check_commit(self, commit: CommitInput, archived: Sequence[Record] = ()) -> list[SubmitInput]:
         """What a new commit submits, each under an id that is not known here; raises as `commit`."""
         self.commits.check(commit)
         self._edited(commit)
+        old = {record.request_id: record for record in archived}
         new: dict[str, SubmitInput] = {}
         for submit in submissions(commit, with_notes=self.by_boundary):
             earlier = new.setdefault(submit.request_id, submit)
             if earlier.digest != submit.digest:
                 raise Conflict(f"request id {submit.request_id!r} is there twice, with different content")
-            if self.inbox.check(submit, busy=False, known=self.inbox.find(submit.request_id)) is not None:
+            known = self.inbox.find(submit.request_id) or old.get(submit.request_id)
+            if self.inbox.check(submit, busy=False, known=known) is not None:
                 del new[submit.request_id]
         self.inbox.check_room(len(new))
         return list(new.values())
@@ -290,11 +297,13 @@ class ConversationState(BaseModel):
         self.open = self.open.model_copy(update=told)
         return self.open
 
-    def hand_over(self, take: TakeInput) -> Boundary | None:
-        """What the open run gets at a boundary; None when it is not that run that asks."""
+    def hand_over(self, take: TakeInput, *, brings: bool = True) -> Boundary | None:
+        """What the open run gets at a boundary, with its choices if it `brings` them; None: it is not that run."""
         if self.open is None or self.open.generation_id != take.generation_id:
             return None
         items = [] if take.only_look else selected(self.inbox.queue, "after_tools")
+        for item in items if brings else ():
+            self._bring(item.settings)
         self.inbox.take(items, self.open.run)
         self.open = self.open.model_copy(update={"taken": (*self.open.taken, *items)} | NOT_TOLD)
         taken = tuple(

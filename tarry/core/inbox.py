@@ -163,6 +163,11 @@ class Inbox(BaseModel):
         """Whether one of these is a steer."""
         return any(item.steer for item in self.queue)
 
+    @property
+    def brings_choices(self) -> bool:
+        """Whether choices come with a steer that waits."""
+        return any(item.steer and item.settings.agent is not None for item in self.queue)
+
     def take(self, items: list[Queued], run: int) -> None:
         """Take queued items out for run `run`, which places them or gives them back."""
         for item in items:

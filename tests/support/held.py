@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tarry.api import ToolApi
-from tarry.models import Model, ModelRequest, ModelResponse
+from tarry.models import Model, ModelRequest, ModelResponse, info_of
 from tarry.tools import Replay, Tool, tool
 from tests.support.waiting import eventually
 
@@ -55,6 +55,7 @@ class HeldModel:
         self.go = asyncio.Event()
         self.asked = asyncio.Event()
         self.cancelled = asyncio.Event()
+        self.info = info_of(inner)
         self._inner = inner
         self._partial = partial
         self._deaf = deaf

@@ -6,10 +6,11 @@ from datetime import UTC, datetime
 
 import pytest
 
+from tarry.core.agent import Agent
 from tarry.core.conversation import ConversationState
 from tarry.core.mail import TakeInput
 from tarry.core.messages import AssistantMessage
-from tarry.core.protocol import RunResult, RunStatus, SubmitInput, UnansweredReason, WhenBusy
+from tarry.core.protocol import RunResult, RunSettings, RunStatus, SubmitInput, UnansweredReason, WhenBusy
 from tarry.core.transcript import assistant_draft, place
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -35,6 +36,18 @@ def take(state: ConversationState, number: int = 1, *, only_look: bool = False) 
     assert boundary is not None
     assert boundary.number == number
     return [item.request_id for item in boundary.items], boundary.queued
+
+
+def test_choices_that_come_with_a_steer_count_from_the_boundary_that_takes_it() -> None:
+    state = with_queued()
+    chosen = RunSettings(agent=Agent(model="fast"))
+    steer = SubmitInput(content="s", request_id="s", when_busy="steer", settings=chosen)
+    state.inbox.admit(steer, NOW)
+    assert (state.choices.agent.model, state.inbox.brings_choices) == (None, True)
+
+    take(state)
+
+    assert (state.choices.agent.model, state.is_run_behind, state.inbox.brings_choices) == ("fast", True, False)
 
 
 def close(state: ConversationState, *placed: str, reason: UnansweredReason = "") -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from tarry import Agent, App, Edits, Extension, ToolApi
 from tarry.core.messages import SystemMessage
+from tarry.core.protocol import SUBMIT, RunSettings, SubmitInput
 from tarry.core.transcript import PAGE_BYTES
 from tarry.embedded import EmbeddedServer
 from tarry.models import ModelRequest
@@ -122,6 +123,25 @@ async def test_choices_that_come_in_the_middle_of_a_run_count_from_its_next_requ
         ("slow", "off", ["look", "touch", "work"]),
         ("fast", "max", ["touch"]),
     ]
+
+
+async def test_choices_that_come_with_a_steer_count_from_the_request_that_reads_it(
+    server: EmbeddedServer, tmp_path: Path
+) -> None:
+    heard, work = Heard(), HeldTool()
+    async with stage(server, heard.app(work=work), tmp_path) as on:
+        conversation = on.harness.conversation()
+        submission = await conversation.submit("go")
+        await work.begun()
+        chosen = RunSettings(agent=Agent(model="fast", thinking="max"))
+        steer = SubmitInput(content="faster", request_id="s", when_busy="steer", settings=chosen)
+        await on.client.get_workflow_handle(conversation.id).execute_update(SUBMIT, steer)
+        work.go.set()
+        await submission.wait()
+        chosen_now = await conversation.agent()
+
+    assert [one[:2] for one in heard.seen] == [("slow", "off"), ("fast", "max"), ("fast", "max")]
+    assert chosen_now == Agent(model="fast", thinking="max")
 
 
 async def test_a_worker_that_was_away_finds_the_choices_and_then_the_input(

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tarry.client import Conversation
+import pytest
+
+from tarry.client import Conversation, SubmissionRefused
 from tarry.core.compaction_view import CompactionView
+from tarry.core.compactions import REMEMBERED
 from tarry.core.messages import UserMessage
 from tarry.embedded import EmbeddedServer
 from tarry.models import ModelRequest
@@ -123,6 +126,22 @@ async def test_a_context_that_grows_large_is_compacted_beside_the_run(server: Em
 
 async def settled(conversation: Conversation) -> list[CompactionView]:
     return [one for one in (await conversation.view()).compactions if one.is_over]
+
+
+async def test_a_compaction_that_was_forgotten_is_known_by_its_summary(server: EmbeddedServer, tmp_path: Path) -> None:
+    async with stage(server, app_of(talker()), tmp_path, **KEEP_LITTLE) as on:
+        conversation = on.harness.conversation()
+        await talked(conversation, "one", "two")
+        placed, empty = await conversation.compact(), await conversation.compact()
+        for _ in range(REMEMBERED + 1):
+            await (await conversation.compact()).wait()
+        remembered = [one.request_id for one in (await conversation.view()).compactions]
+        with pytest.raises(SubmissionRefused, match="ended without a summary"):
+            await empty.status()
+        status = await placed.status()
+
+    assert not {placed.request_id, empty.request_id} & set(remembered)
+    assert (status.status, status.entry) == ("placed", 4)
 
 
 async def test_provider_errors_of_a_summary_are_retried_and_end_by_the_budget(

@@ -15,7 +15,7 @@ from tarry.models import ModelInfo, ModelRequest
 from tarry.testing import Reply, ScriptedModel, call, calls, say
 from tarry.tools import tool
 from tests.support.compacting import ANSWER, KEEP_LITTLE, HeldSummaries, statuses, talked, talker
-from tests.support.held import HeldTool
+from tests.support.held import HeldModel, HeldTool
 from tests.support.stage import app_of, kinds, stage
 from tests.support.waiting import eventually
 
@@ -99,6 +99,43 @@ async def test_a_stop_ends_the_compaction_and_leaves_the_context_as_it_was(
         assert kinds(await conversation.transcript()) == TURN * 2
         model.go.set()
         assert (await (await conversation.compact()).wait()).status == "placed"
+
+
+async def test_a_summary_that_a_stop_ends_stands_in_the_ledger(server: EmbeddedServer, tmp_path: Path) -> None:
+    model = HeldSummaries(talker())
+    async with stage(server, app_of(model), tmp_path, **KEEP_LITTLE) as on:
+        conversation = on.harness.conversation()
+        await talked(conversation, "one", "two")
+        before = (await conversation.usage()).total.reports
+        compaction = await conversation.compact()
+        await model.asked.wait()
+
+        await conversation.abort()
+        await compaction.wait()
+
+        assert (await conversation.usage()).total.reports == before + 1
+
+
+async def test_a_stop_together_with_a_large_answer_begins_no_compaction(server: EmbeddedServer, tmp_path: Path) -> None:
+    asked: list[ModelRequest] = []
+    model = HeldModel(talker(window=600, asked=asked), deaf=True)
+    sizes = {**KEEP_LITTLE, "reserve_tokens": 100, "background_tokens": 400}
+    async with stage(server, app_of(model), tmp_path, **sizes) as on:
+        conversation = on.harness.conversation()
+        model.go.set()
+        await talked(conversation, "one")
+        model.go.clear()
+        model.asked.clear()
+        submission = await conversation.submit("two")
+        await model.asked.wait()
+        await conversation.abort()
+        await model.cancelled.wait()
+        model.go.set()
+        end = await submission.wait()
+        view = await conversation.view()
+
+    assert end.status == "done"
+    assert (view.compactions, [request.purpose for request in asked]) == ((), ["turn", "turn"])
 
 
 async def test_a_stop_of_a_run_that_waits_for_its_compaction_ends_both(server: EmbeddedServer, tmp_path: Path) -> None:

@@ -6,7 +6,8 @@ import asyncio
 from pathlib import Path
 
 import pytest
-from temporalio.client import WorkflowExecutionStatus
+from temporalio.client import WorkflowExecutionStatus, WorkflowUpdateFailedError
+from temporalio.exceptions import ApplicationError
 from temporalio.service import RPCError
 
 from tarry.app import App
@@ -19,10 +20,11 @@ from tarry.client import (
     Submission,
     SubmissionRefused,
 )
+from tarry.core.commits import COMMIT, CommitInput
 from tarry.core.inbox import MAX_BYTES, MAX_CONTENT
 from tarry.core.keeping import FIND_SUBMISSION
 from tarry.core.messages import UserMessage
-from tarry.core.protocol import SUBMIT, SubmissionView, SubmitInput
+from tarry.core.protocol import CONFLICT, SUBMIT, SubmissionView, SubmitInput
 from tarry.core.views import Refusal
 from tarry.embedded import EmbeddedServer
 from tarry.models import ModelRequest
@@ -274,6 +276,31 @@ async def test_archived_request_is_known_for_ever(server: EmbeddedServer, tmp_pa
         async with on.worker():
             with pytest.raises(RequestConflict):
                 await conflicting.wait()
+
+
+async def test_an_archived_request_that_a_commit_brings_again_is_not_answered_again(
+    server: EmbeddedServer, tmp_path: Path
+) -> None:
+    app, model = held_echo()
+    model.go.set()
+    async with idle_stage(server, app, tmp_path) as on:
+        conversation = on.harness.conversation()
+        await fill_archive(conversation, on)
+        handle = on.client.get_workflow_handle(conversation.id)
+        async with on.worker():
+            before = await texts(conversation)
+            again, new = SubmitInput(content="x", request_id="r0"), SubmitInput(content="n", request_id="n0")
+            await handle.execute_update(COMMIT, CommitInput(key="k", inputs=(again, new)))
+            await conversation.submission("n0").wait()
+            other = SubmitInput(content="other", request_id="r0")
+            conflicting = CommitInput(key="l", notes=("lost",), inputs=(other,))
+            with pytest.raises(WorkflowUpdateFailedError) as refused:
+                await handle.execute_update(COMMIT, conflicting)
+            after = await texts(conversation)
+
+    assert after == [*before, "n", "n!"]
+    assert isinstance(refused.value.cause, ApplicationError)
+    assert refused.value.cause.type == CONFLICT
 
 
 async def test_nobody_looks_for_a_request_id_that_was_drawn_for_its_input(
