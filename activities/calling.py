@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from activities.runner import ToolThread
+from tarry.core.results import exception_text
 
 
 async def called(code: Callable[[], Any], ends: float) -> Any:
@@ -15,13 +16,15 @@ async def called(code: Callable[[], Any], ends: float) -> Any:
 
     Raises:
         TimeoutError: it gave no answer in time, and is left alone.
-        RuntimeError: it raised; the text says what.
+        Exception: what it raised.
     """
     thread = ToolThread(code, threading.Event(), "tarry-hook")
     ended = await thread.wait(max(ends - time.monotonic(), 0))
     if ended is None:
         await thread.stop(0.1)
         raise TimeoutError("it gave no answer in time")
-    if ended.error is not None:
-        raise RuntimeError(f"{type(ended.error).__name__}: {ended.error}")
+    if isinstance(ended.error, Exception):
+        raise ended.error
+    if ended.error is not None:  # it would end more than the code that raised it
+        raise RuntimeError(exception_text(ended.error))
     return ended.value

@@ -15,6 +15,7 @@ from temporalio import activity
 from activities.calling import called
 from activities.gates import limit
 from activities.model_call import call_model
+from activities.reports import failed
 from tarry.app import App
 from tarry.core import compaction
 from tarry.core.compacting import COMPACT, NoSummary, Summary, SummaryAnswer, SummaryInput
@@ -113,9 +114,7 @@ class CompactionActivities:
                 if isinstance(gate, Decline | OwnSummary):
                     return gate, tuple(problems)
             except Exception as error:  # a hook is application code and may raise anything
-                activity.logger.warning("A hook of %s failed", name, exc_info=error)
-                text = f"hook before_compact of {name} failed with {type(error).__name__}: {error}"
-                problems.append(bound_text(text, max_bytes=1024).text)
+                problems.append(failed(f"hook before_compact of {name}", error))
         return None, tuple(problems)
 
 

@@ -6,9 +6,16 @@ from collections.abc import Iterable
 
 from temporalio import activity
 
+from tarry.core.results import exception_text
 from tarry.core.text import bound_text
 
 MAX_REPORT = 1024
+
+
+def failed(what: str, error: Exception) -> str:
+    """That `what` failed, with the error's own type and text; also written to the log."""
+    activity.logger.warning("%s failed", what, exc_info=error)
+    return bound_text(f"{what} failed with {exception_text(error)}", max_bytes=MAX_REPORT).text
 
 
 class Reports:
@@ -24,9 +31,7 @@ class Reports:
 
     def add(self, what: str, error: Exception) -> None:
         """`what` failed with `error`."""
-        activity.logger.warning("%s failed", what, exc_info=error)
-        text = f"{what} failed with {type(error).__name__}: {error}"
-        self._new[bound_text(text, max_bytes=MAX_REPORT).text] = None
+        self._new[failed(what, error)] = None
 
     @property
     def new(self) -> tuple[str, ...]:

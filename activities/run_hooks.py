@@ -12,10 +12,10 @@ from temporalio import activity
 from activities.calling import called
 from activities.gates import limit
 from activities.heartbeat import Heartbeat
+from activities.reports import failed
 from tarry.app import Registry
 from tarry.core.protocol import Progress, ResolvedCall
 from tarry.core.run_hooks import ASK_RUN_HOOKS, Moment, RunHookAnswer, RunHookInput, input_text
-from tarry.core.text import bound_text
 from tarry.hooks import Continue, Hooks, HookTask, RunEnded, Turn
 
 MAX_TASKS = 32
@@ -51,9 +51,7 @@ class RunHookActivities:
                 else:
                     tasks += _tasks(answer)
             except Exception as error:  # a hook is application code and may raise or return anything
-                activity.logger.warning("A hook of %s failed", name, exc_info=error)
-                text = f"hook {input.moment} of {name} failed with {type(error).__name__}: {error}"
-                problems.append(bound_text(text, max_bytes=1024).text)
+                problems.append(failed(f"hook {input.moment} of {name}", error))
         if len(tasks) > MAX_TASKS:
             problems.append(f"hooks {input.moment} returned {len(tasks)} tasks; those after {MAX_TASKS} were left out")
         return RunHookAnswer(tasks=tuple(tasks[:MAX_TASKS]), go_on=go_on, problems=tuple(problems))

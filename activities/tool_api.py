@@ -24,6 +24,7 @@ from activities.nesting import Nesting
 from activities.outcomes import Outcomes
 from activities.output import Output
 from activities.outreach import Outreach
+from activities.reports import failed
 from signals.box import KeyState
 from signals.parking import Wake
 from signals.tokens import Signal
@@ -250,7 +251,7 @@ class RunApi(Outreach):
         return [(extension, hooks.of_tasks[wanted]) for extension, hooks in self._hooks if wanted in hooks.of_tasks]
 
     def _complain(self, extension: str, name: str, error: Exception) -> None:
-        self.diagnostic(f"hook {name} of {extension} failed with {type(error).__name__}: {error}", severity="warn")
+        self.diagnostic(failed(f"hook {name} of {extension}", error), severity="warn")
 
     def close(self) -> None:
         """Raise the fence, on the worker's loop: from here on every method raises `StaleRun`."""

@@ -39,6 +39,13 @@ _REFRESH = 0.5
 _RETRY_PAUSE = 1.0
 
 
+def _keep_private(path: Path) -> None:
+    """Make the file, or one that is there already, its owner's alone: what people type is nobody else's."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.touch(mode=0o600)
+    path.chmod(0o600)
+
+
 class Screen:
     """Draws a room, and hears what is typed."""
 
@@ -47,7 +54,7 @@ class Screen:
         self._scroll = Scroll()
         self._may_leave = False
         self._begun: set[asyncio.Task[None]] = set()
-        HISTORY.parent.mkdir(parents=True, exist_ok=True)
+        _keep_private(HISTORY)
         self._session: PromptSession[str] = PromptSession(
             message=lambda: ANSI(_drawn([*self._going_on()], end="") + "\x1b[1;36m› \x1b[0m"),
             bottom_toolbar=lambda: ANSI(self._status()),

@@ -69,10 +69,8 @@ class Compaction:
         try:
             written = await self._written(WRITES + self.request_id)
         except SubmissionRefused:
-            raise SubmissionRefused(
-                f"compaction {self.request_id} ended without a summary, or never came: the newest {REMEMBERED} of those "
-                "that are over are remembered"
-            ) from None
+            reason = f"it ended without a summary, or never came: the newest {REMEMBERED} that are over are remembered"
+            raise SubmissionRefused(f"compaction {self.request_id}: {reason}") from None
         status: CompactionStatus = "placed" if written.status == "done" else "waiting"
         if written.status == "unanswered":
             status = "stale" if written.reason == "stale" else "aborted"

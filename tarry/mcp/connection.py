@@ -6,6 +6,7 @@ Opened when it is first needed, kept, and opened again after it was lost.
 from __future__ import annotations
 
 import asyncio
+import re
 import threading
 from collections.abc import Coroutine
 from concurrent.futures import Future
@@ -26,6 +27,9 @@ _UNKNOWN_SESSION = frozenset(
     {"session not found", "session terminated", "not found: invalid or expired session id"},
 )
 """What servers, and the library for them, answer to a call in a session that they do not know, and do not look at."""
+
+_URL = re.compile(r"""(?P<scheme>\w+://)(?:[^\s/?#'"]*@)?(?P<place>[^\s?#'"]*)(?P<query>[?#][^\s'"]*)?""")
+_HEADER = re.compile(r"((?i:illegal header value)) .*")
 
 
 class McpUnavailable(Exception):
@@ -201,8 +205,13 @@ def _is_refused(error: BaseException) -> bool:
 
 
 def _reason(error: BaseException | None) -> str:
-    """Why, in one line."""
+    """Why, in one line. It goes to the model and into history: addresses come without keys, headers not at all."""
     if error is None:
         return "it ended at once"
     first = _leaves(error)[0]
-    return " ".join(f"{type(first).__name__}: {first}".split())
+    text = _URL.sub(_without_keys, " ".join(f"{type(first).__name__}: {first}".split()))
+    return _HEADER.sub(r"\1 (not shown)", text)
+
+
+def _without_keys(url: re.Match[str]) -> str:
+    return f"{url['scheme']}{url['place']}{'?…' if url['query'] else ''}"

@@ -13,6 +13,7 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Self
 
+from pydantic import SecretStr
 from temporalio.client import Client
 
 from tarry.client import Harness
@@ -121,4 +122,9 @@ class Stage:
         """What a process of the stage is started with: our own environment, the server, the stage's settings."""
         found = dict(os.environ) if self._server is None else environment_of(self._server.address)
         chosen = self._settings.model_dump(exclude_none=True)
-        return found | {f"{PREFIX}{name.upper()}": str(value) for name, value in chosen.items()}
+        return found | {f"{PREFIX}{name.upper()}": _told(value) for name, value in chosen.items()}
+
+
+def _told(value: object) -> str:
+    """A setting as a variable holds it; a secret shows asterisks to whoever does not ask for it."""
+    return value.get_secret_value() if isinstance(value, SecretStr) else str(value)

@@ -139,7 +139,7 @@ async def test_a_hook_that_raises_is_noted(server: EmbeddedServer, tmp_path: Pat
     assert [entry.note for entry in entries] == [
         "",
         "",
-        "hook after_run of test failed with RuntimeError: ValueError: no",
+        "hook after_run of test failed with ValueError: no",
     ]
 
 

@@ -197,7 +197,7 @@ def fall(told: Compacting) -> None:
     raise RuntimeError("fell")
 
 
-FELL = "hook before_compact of e0 failed with RuntimeError: RuntimeError: fell"
+FELL = "hook before_compact of e0 failed with RuntimeError: fell"
 
 
 def app_with(*hooks: Hooks) -> App:
@@ -228,9 +228,7 @@ async def test_the_first_hook_that_says_something_wins(
         assert (ended.status, ended.detail) == (status, detail)
         assert kinds(entries)[-2:] == last
         notes = [entry.note for entry in entries if entry.kind == "note"]
-        assert notes == (
-            ["hook before_compact of e0 failed with RuntimeError: RuntimeError: fell"] if fall in hooks else []
-        )
+        assert notes == (["hook before_compact of e0 failed with RuntimeError: fell"] if fall in hooks else [])
         if own in hooks and status == "placed":
             assert entries[-1].message is not None
             assert "manual of" in entries[-1].message.text

@@ -56,3 +56,19 @@ async def test_answer_that_never_comes_is_told_with_the_last_one(monkeypatch: py
 
     with pytest.raises(TimeoutError, match="the last answer was ''"):
         await eventually(ask)
+
+
+async def test_processes_of_a_stage_get_the_secrets_themselves(
+    server: EmbeddedServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TARRY_GATEWAY_TOKEN", "t" * 32)
+    monkeypatch.setenv("TARRY_CALLBACK_SECRETS", "s" * 32)
+    async with Stage(ASKS, server=server) as stage:
+        environment = stage.environment()
+        gateway = await stage.start_gateway()
+
+        async with httpx.AsyncClient(trust_env=False, headers={"Authorization": f"Bearer {'t' * 32}"}) as client:
+            answer = await client.get(f"{gateway.ready_line}/conversations/nobody/events")
+
+    assert (environment["TARRY_GATEWAY_TOKEN"], environment["TARRY_CALLBACK_SECRETS"]) == ("t" * 32, "s" * 32)
+    assert answer.status_code == 404
