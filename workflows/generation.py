@@ -55,7 +55,7 @@ from tarry.core.views import GenerationView
 from workflows import ends, hook_tasks, options
 from workflows.compaction import RunCompaction, tell_large
 from workflows.ends import read_signal
-from workflows.keeping import seal
+from workflows.keeping import fold, seal
 from workflows.mailing import Mailbox
 from workflows.round import Round
 from workflows.supervise import Holder, StopSwitch, supervise
@@ -120,6 +120,8 @@ class Generation:
                 await self._tell_large()
                 if self._transcript.wants_sealing and not self._stop.is_set:
                     await seal(self._transcript, self._stop)
+                    if self._input.folds:
+                        await fold(self._transcript, self._stop)
                 if self._should_turn_over() and not self._stop.is_set:
                     return None
         return self._result(command)

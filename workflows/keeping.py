@@ -46,20 +46,22 @@ async def seal(transcript: Transcript, stop: StopSwitch) -> None:
         transcript.seal(page)
 
 
-async def fold(transcript: Transcript) -> None:
-    """Write the oldest page references into pages of their own, as long as there are many (spec §8.2)."""
+async def fold(transcript: Transcript, stop: StopSwitch | None = None) -> None:
+    """Write the oldest page references into pages of their own, as long as there are many (spec §8.2).
+
+    A Stop leaves them as they are.
+    """
     while pages := foldable(transcript.pages):
         try:
-            answer = await workflow.execute_activity(
-                FOLD, FoldInput(pages=pages), result_type=RawValue, **options.STORE
-            )
-        except ActivityError:  # somebody ended it by hand
+            work = workflow.start_activity(FOLD, FoldInput(pages=pages), result_type=RawValue, **options.STORE)
+            answer = await (work if stop is None else stop.watch(work))
+        except ActivityError:  # by that Stop, or somebody ended it by hand
             return
         page = ends.read(answer, PageRef)
-        shorter = transcript.pages if page is None else with_folded(transcript.pages, page)
-        if len(shorter) == len(transcript.pages):
+        fewer = transcript.pages if page is None else with_folded(transcript.pages, page)
+        if fewer == transcript.pages:
             return
-        transcript.pages = shorter
+        transcript.pages = fewer
 
 
 async def find_submission(inbox: Inbox, request_id: str) -> Record | None:

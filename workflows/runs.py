@@ -61,6 +61,7 @@ def _input(run: OpenRun, tree: str) -> GenerationInput:
         settings=run.settings,
         context_start=run.context_start,
         compacts=True,
+        folds=True,
         tree=tree,
     )
 

@@ -2,11 +2,12 @@
 
 Pure. When a transcript has twice `FAN` pages of one level, the oldest `FAN` of them are folded into a page of the next
 level, which holds their references. So it carries less than twice `FAN` references a level, and has few levels.
+Long runs fold their own pages, which then are folded with those before them.
 """
 
 from __future__ import annotations
 
-from itertools import groupby
+from itertools import groupby, zip_longest
 
 from tarry.core.messages import Frozen
 from tarry.core.transcript import PageRef
@@ -40,10 +41,12 @@ class FoldInput(Frozen):
 
 def foldable(pages: list[PageRef]) -> tuple[PageRef, ...]:
     """The pages that are folded next; none: there are few."""
-    for _, group in groupby(pages, key=lambda page: page.level):
-        same = list(group)
+    groups = [tuple(group) for _, group in groupby(pages, key=lambda page: page.level)]
+    for same, next in zip_longest(groups, groups[1:]):
         if len(same) >= 2 * FAN:
-            return tuple(same[:FAN])
+            return same[:FAN]
+        if next is not None and next[0].level > same[0].level:  # what stands before the folded pages of a long run
+            return same
     return ()
 
 

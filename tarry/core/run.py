@@ -78,6 +78,7 @@ class GenerationInput(Frozen):
     carry: RunCarry | None = None
     context_start: Position | None = Field(default=None, description="named by the newest head marker before `start`")
     compacts: bool = Field(default=False, description="False: maybe begun before runs compacted their context")
+    folds: bool = Field(default=False, description="False: maybe begun before runs folded references of their pages")
     tree: str = Field(default="", description="that the conversation is a subagent of; empty: a root")
 
     def for_request(self, state: RunState) -> GenerationInput:

@@ -21,11 +21,16 @@ def grown(number: int, store: dict[str, PageIndex], heads: frozenset[int] = froz
     transcript = Transcript()
     for one in range(number):
         transcript.pages.append(page(one, one * 10 if one in heads else None))
-        while chosen := foldable(transcript.pages):
-            ref = f"i{len(store)}"
-            store[ref] = PageIndex(pages=chosen)
-            transcript.pages = with_folded(transcript.pages, folded(chosen, ref))
+        transcript.pages = folded_on(transcript.pages, store)
     return transcript
+
+
+def folded_on(pages: list[PageRef], store: dict[str, PageIndex]) -> list[PageRef]:
+    while chosen := foldable(pages):
+        ref = f"i{len(store)}"
+        store[ref] = PageIndex(pages=chosen)
+        pages = with_folded(pages, folded(chosen, ref))
+    return pages
 
 
 def leaf(transcript: Transcript, store: dict[str, PageIndex], index: int) -> PageRef:
@@ -57,6 +62,21 @@ def test_the_newest_head_marker_is_known_however_deep_it_is_folded(number: int, 
     start = grown(number, {}, heads).context_start
 
     assert start == (Position(index=max(heads) * 10, chain=f"c{max(heads) * 10}") if heads else None)
+
+
+@given(st.lists(st.integers(1, 90), max_size=12), st.integers(0, 90))
+def test_pages_that_long_runs_have_folded_are_folded_with_the_others(runs: list[int], later: int) -> None:
+    store: dict[str, PageIndex] = {}
+    pages: list[PageRef] = []
+    for number in (*runs, later):
+        begun = pages[-1].last.index // 10 if pages else 0
+        pages = folded_on(pages + folded_on([page(begun + one) for one in range(number)], store), store)
+
+    levels = [one.level for one in pages]
+    assert levels == sorted(levels, reverse=True)
+    assert len(pages) < 2 * FAN * max(len(set(levels)), 1)
+    found = Transcript(pages=pages)
+    assert all(leaf(found, store, one * 10) == page(one) for one in range(sum(runs) + later))
 
 
 def test_the_newest_pages_stay_as_they_are() -> None:
