@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import asyncio
 
-from pydantic import ValidationError
 from temporalio import workflow
 from temporalio.common import RawValue
 from temporalio.exceptions import ActivityError, ChildWorkflowError, WorkflowAlreadyStartedError
 
-from tarry.core.keeping import ADOPT, Adopted, AdoptInput
 from tarry.core.protocol import DURABLE_TASK, ResolvedCall, RunSettings, digest
 from tarry.core.run import GenerationInput
 from tarry.core.run_hooks import ASK_RUN_HOOKS, RunHookAnswer, RunHookInput
 from tarry.core.task_state import TaskInput, TaskOutcome
 from tarry.core.text import canonical_json
 from workflows import ends, options
+from workflows.adopting import adopt, result_of
 from workflows.supervise import StopSwitch
 
 
@@ -50,9 +49,9 @@ async def _outcome(run: GenerationInput, name: str, call: ResolvedCall, stop: St
         except ChildWorkflowError:  # ended from outside
             return None
         except WorkflowAlreadyStartedError:
-            adopted = await _adopt(run, task_id + suffix, content, stop)
+            adopted = await adopt(task_id + suffix, content, run.settings, stop)
         if adopted.matches:
-            return _adopted_outcome(adopted)
+            return result_of(adopted, TaskOutcome)
         suffix = f"~{number}"
     return None
 
@@ -65,22 +64,3 @@ async def _start(run: GenerationInput, task_id: str, content: str, call: Resolve
         **options.child(task_id, run.conversation_id, content, options.summary(call), call.tool),
     )
     return await stop.watch_child(child)
-
-
-async def _adopt(run: GenerationInput, task_id: str, content: str, stop: StopSwitch) -> Adopted:
-    """The task of an earlier timeline: a reset repeats no effect (spec §1.7)."""
-    input = AdoptInput(workflow_id=task_id, digest=content)
-    try:
-        answer = await stop.watch(
-            workflow.start_activity(ADOPT, input, result_type=RawValue, **options.adopt(run.settings))
-        )
-    except ActivityError:
-        return Adopted(matches=True)
-    return ends.read(answer, Adopted) or Adopted(matches=True)
-
-
-def _adopted_outcome(adopted: Adopted) -> TaskOutcome | None:
-    try:
-        return TaskOutcome.model_validate(adopted.result)
-    except ValidationError:
-        return None

@@ -8,11 +8,8 @@ from __future__ import annotations
 
 import asyncio
 
-from pydantic import ValidationError
 from temporalio import workflow
-from temporalio.common import RawValue
 from temporalio.exceptions import (
-    ActivityError,
     CancelledError,
     ChildWorkflowError,
     TerminatedError,
@@ -20,14 +17,14 @@ from temporalio.exceptions import (
 )
 
 from tarry.core import results
-from tarry.core.keeping import ADOPT, Adopted, AdoptInput
 from tarry.core.messages import ToolMessage
 from tarry.core.protocol import TOOL_CALL, ResolvedCall, ToolOutcome, digest
 from tarry.core.run import GenerationInput
 from tarry.core.task_state import ToolCallInput
 from tarry.core.text import canonical_json
 from tarry.core.transcript import Draft, result_draft
-from workflows import ends, options
+from workflows import options
+from workflows.adopting import adopt, result_of
 from workflows.mailing import Mailbox
 from workflows.supervise import StopSwitch
 
@@ -87,9 +84,10 @@ class Round:
             try:
                 return await self._start(task_id + suffix, arguments, call)
             except WorkflowAlreadyStartedError:
-                adopted = await self._adopt(task_id + suffix, arguments)
+                adopted = await adopt(task_id + suffix, arguments, self._input.settings, self._stop)
             if adopted.matches:
-                return _adopted_outcome(call.tool, adopted)
+                # One that left no result is not run again: its effect may have happened.
+                return result_of(adopted, ToolOutcome) or results.lost(call.tool)
             suffix = f"~{number}"
         return results.lost(call.tool)
 
@@ -114,28 +112,6 @@ class Round:
         finally:
             if telling is not None:
                 telling.cancel()
-
-    async def _adopt(self, task_id: str, arguments: str) -> Adopted:
-        try:
-            answer = await self._stop.watch(
-                workflow.start_activity(
-                    ADOPT,
-                    AdoptInput(workflow_id=task_id, digest=arguments),
-                    result_type=RawValue,
-                    **options.adopt(self._input.settings),
-                )
-            )
-        except ActivityError:
-            return Adopted(matches=True)
-        return ends.read(answer, Adopted) or Adopted(matches=True)
-
-
-def _adopted_outcome(tool: str, adopted: Adopted) -> ToolOutcome:
-    """An adopted call that left no result is not run again: its effect may have happened."""
-    try:
-        return ToolOutcome.model_validate(adopted.result)
-    except ValidationError:
-        return results.lost(tool)
 
 
 def _ended_from_outside(tool: str, error: ChildWorkflowError) -> ToolOutcome:

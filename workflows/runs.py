@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from pydantic import ValidationError
 from temporalio import workflow
 from temporalio.common import RawValue
 from temporalio.exceptions import ActivityError, ChildWorkflowError, WorkflowAlreadyStartedError
 
 from tarry.core.conversation import ConversationState
-from tarry.core.keeping import ADOPT, SALVAGE, Adopted, AdoptInput, Salvaged, SalvageInput
+from tarry.core.keeping import SALVAGE, Salvaged, SalvageInput
 from tarry.core.open_run import OpenRun
 from tarry.core.protocol import GENERATION, RunResult, digest
 from tarry.core.run import GenerationInput
 from tarry.core.text import canonical_json
 from workflows import ends, options
+from workflows.adopting import adopt, result_of
 from workflows.supervise import StopSwitch
 
 
@@ -39,18 +39,11 @@ async def run_generation(
             return await _salvage(run, str(error.cause or error))
         except WorkflowAlreadyStartedError:
             begun()
-            adopted = await _adopt(run, stop)
+            adopted = await adopt(run.generation_id, _fingerprint(run), run.settings, stop)
         if adopted.matches:
-            return _adopted_result(adopted) or await _salvage(run, "it left no result")
+            return result_of(adopted, RunResult) or await _salvage(run, "it left no result")
         run = state.rename_open(f"{first_id}~{number}")
     return await _salvage(run, "other timelines used its ids")
-
-
-def _adopted_result(adopted: Adopted) -> RunResult | None:
-    try:
-        return RunResult.model_validate(adopted.result)
-    except ValidationError:
-        return None
 
 
 def _input(run: OpenRun, tree: str) -> GenerationInput:
@@ -81,21 +74,6 @@ async def _start(run: OpenRun, tree: str, stop: StopSwitch, begun: Callable[[], 
     )
     begun()
     return await stop.watch_child(child)
-
-
-async def _adopt(run: OpenRun, stop: StopSwitch) -> Adopted:
-    try:
-        answer = await stop.watch(
-            workflow.start_activity(
-                ADOPT,
-                AdoptInput(workflow_id=run.generation_id, digest=_fingerprint(run)),
-                result_type=RawValue,
-                **options.adopt(run.settings),
-            )
-        )
-    except ActivityError:
-        return Adopted(matches=True)
-    return ends.read(answer, Adopted) or Adopted(matches=True)
 
 
 async def _salvage(run: OpenRun, why: str) -> RunResult:
