@@ -83,9 +83,8 @@ class GenerationInput(Frozen):
 
     def for_request(self, state: RunState) -> GenerationInput:
         """With the choices that count for the next request, and for whatever comes of it (spec §7.6)."""
-        if state.told is None:
-            return self
-        return self.model_copy(update={"settings": self.settings.for_agent(state.told.agent)})
+        told = state.told
+        return self if told is None else self.model_copy(update={"settings": self.settings.for_agent(told.agent)})
 
 
 @dataclass(frozen=True)
