@@ -207,8 +207,14 @@ def _file(home: Home, name: str) -> Path:
 
 
 def _is_there(path: Path) -> bool:
-    """Whether anything has that name, a link that leads nowhere too."""
-    return os.path.lexists(path)
+    """Whether anything has that name, a link that leads nowhere too. What cannot be looked at is not taken for gone."""
+    try:
+        path.lstat()
+    except FileNotFoundError:
+        return False
+    except OSError as error:
+        raise FileError(path, f"cannot be looked at: {error.strerror or error}") from error
+    return True
 
 
 def _holds(path: Path, data: bytes) -> bool:

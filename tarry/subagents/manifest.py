@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from importlib.metadata import version
 from importlib.resources import files
 from pathlib import Path
@@ -61,7 +62,7 @@ def read_manifest(home: Home) -> Manifest | None:
     except ValidationError:
         raise CorruptManifest(home.manifest, None) from None
     except FileError as error:
-        if home.manifest.is_file() and not isinstance(error.__cause__, OSError):
+        if os.path.isfile(home.manifest) and not isinstance(error.__cause__, OSError):
             raise CorruptManifest(home.manifest, None) from None
         raise
 

@@ -95,6 +95,8 @@ def _upwards(cwd: Path) -> tuple[Path, ...]:
 def _has(place: Path, name: str) -> bool:
     try:
         return (place / PROJECT / name).exists()
-    except OSError:
+    except PermissionError:
         # Whoever reads it is told why that cannot be done.
         return True
+    except OSError:
+        return False

@@ -152,7 +152,7 @@ def test_without_a_folder_only_the_users_files_count(both: Host) -> None:
     assert [one.name for one in load_snapshot(None, both.home.root).definitions] == ["scout", "worker"]
 
 
-@pytest.mark.parametrize("cwd", ["no/such/folder", "a\0b", "circle"])
+@pytest.mark.parametrize("cwd", ["no/such/folder", "a\0b", "circle", "x" * 5_000])
 def test_any_folder_that_a_conversation_may_have_chosen_is_taken(both: Host, cwd: str) -> None:
     (both.project / "circle").symlink_to("circle")
 

@@ -139,6 +139,22 @@ def test_a_folder_in_the_place_of_a_preset_is_found_before_anything_is_changed(h
     assert host.backups == []
 
 
+def test_a_preset_that_cannot_be_looked_at_is_not_taken_for_deleted(
+    host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    host.init(ONE, "1")
+
+    def hidden(path: Path) -> os.stat_result:
+        raise PermissionError(13, "Permission denied", str(path))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "lstat", hidden)
+        with pytest.raises(FileError, match=r"cannot be looked at: Permission denied"):
+            host.init(ONE, "1")
+
+    assert host.init(ONE, "1").deleted == ()
+
+
 def test_a_file_in_the_place_of_the_folder_is_told(host: Host) -> None:
     host.home.root.mkdir()
     host.home.agents.write_text("")
