@@ -17,10 +17,10 @@ from activities.gates import limit
 from activities.model_call import call_model
 from activities.reports import failed
 from tarry.app import App
-from tarry.core import compaction
-from tarry.core.compacting import COMPACT, NoSummary, Summary, SummaryAnswer, SummaryInput
-from tarry.core.compaction import Cut
+from tarry.core import summaries
+from tarry.core.compaction_protocol import COMPACT, NoSummary, Summary, SummaryAnswer, SummaryInput
 from tarry.core.messages import Usage, UserMessage
+from tarry.core.summaries import Cut
 from tarry.core.text import bound_text, clean_text
 from tarry.core.thresholds import Thresholds
 from tarry.entries import EntryReader
@@ -56,7 +56,7 @@ class CompactionActivities:
             input.conversation_id, input.generation_id, input.run_start, input.cutoff, input.context_start
         )
         sizes = input.sizes.of_model(info_of(model))
-        cut = compaction.select_cut(entries, sizes.keep_recent)
+        cut = summaries.select_cut(entries, sizes.keep_recent)
         if cut is None:
             text = f"the context holds too little beside the {sizes.keep_recent} tokens that are kept"
             return NoSummary(why="nothing", detail=text)
@@ -80,8 +80,8 @@ class CompactionActivities:
     ) -> Summary | NoSummary:
         most = info_of(model).max_output
         request = ModelRequest(
-            messages=(UserMessage(text=compaction.summary_request(cut.summarised, input.instructions)),),
-            instructions=compaction.INSTRUCTIONS,
+            messages=(UserMessage(text=summaries.summary_request(cut.summarised, input.instructions)),),
+            instructions=summaries.INSTRUCTIONS,
             session_id=f"{input.conversation_id}/compaction",
             idle_timeout=input.idle_timeout,
             max_output=min(sizes.summary_tokens, most or sizes.summary_tokens),
@@ -89,7 +89,7 @@ class CompactionActivities:
         )
         response = await model.respond(request, on_text)
         usage = priced(model, response.usage)
-        if (problem := compaction.accepted(response.message)) is not None:
+        if (problem := summaries.accepted(response.message)) is not None:
             return NoSummary(why="failed", detail=problem, usage=usage, model=model.name, problems=problems)
         return _checked(response.message.text, cut, usage, model.name, problems)
 
@@ -105,7 +105,7 @@ class CompactionActivities:
                 input.conversation_id,
                 input.reason,
                 input.instructions,
-                compaction.serialise(cut.summarised),
+                summaries.serialise(cut.summarised),
                 cut.before,
                 cut.kept,
             )
@@ -123,7 +123,7 @@ def _checked(text: str, cut: Cut, usage: Usage, model: str, problems: tuple[str,
     summary = bound_text(clean_text(text), max_bytes=MAX_SUMMARY_BYTES, max_lines=MAX_SUMMARY_BYTES).text
     if not summary.strip():
         return NoSummary(why="failed", detail="the summary is empty", usage=usage, model=model, problems=problems)
-    after = compaction.text_tokens(compaction.framed(summary)) + cut.kept
+    after = summaries.text_tokens(summaries.framed(summary)) + cut.kept
     if after >= cut.before:
         detail = f"the context would have about {after} tokens where it has {cut.before}"
         return NoSummary(why="no_progress", detail=detail, usage=usage, model=model, problems=problems)

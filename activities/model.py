@@ -13,7 +13,7 @@ from activities.reports import Reports
 from activities.request_hooks import RequestHooks
 from tarry.app import App, Registry
 from tarry.client import Harness
-from tarry.core import compaction
+from tarry.core import summaries
 from tarry.core.arguments import normalise_calls
 from tarry.core.compaction_view import ContextFull
 from tarry.core.context import shown
@@ -56,15 +56,15 @@ class ModelActivities:
             offer = await self._offer(registry, input, entries, reports)
             agent = self._registry.resolved(input.agent)
             prepared = await prepare(model, offer, agent, input, entries, reports)
-            size = compaction.text_tokens(prepared.request.instructions)
-            if (full := compaction.must_wait(entries, input.sizes, info_of(model), size)) is not None:
+            size = summaries.text_tokens(prepared.request.instructions)
+            if (full := summaries.must_wait(entries, input.sizes, info_of(model), size)) is not None:
                 return full
             response = await _respond(model, prepared.request, RequestHooks(registry, input, reports), on_text)
             beside = {
                 "prompt": prepared.patches,
                 "problems": reports.new,
                 "invalid": _invalid(input, response.message),
-                "is_large": compaction.is_due(entries, input.sizes, info_of(model), response.usage),
+                "is_large": summaries.is_due(entries, input.sizes, info_of(model), response.usage),
             }
             return _turn(offer.registry, model, response).model_copy(update=beside)
 

@@ -18,7 +18,7 @@ from tarry import attributes
 from tarry.core.agent import Agent, AgentChange
 from tarry.core.choices import CONFIGURE
 from tarry.core.commits import COMMIT, CommitInput, Committed
-from tarry.core.compacting import COMPACT, LARGE, LargeInput
+from tarry.core.compaction_protocol import COMPACT, LARGE, LargeInput
 from tarry.core.conversation import ConversationInput, ConversationState
 from tarry.core.documents import DOCUMENTS, DocumentsQuery, DocumentsView
 from tarry.core.forks import FORK_SOURCE, ForkSource
@@ -45,9 +45,9 @@ from tarry.core.protocol import (
 from tarry.core.subagents.protocol import AGENTS, tree_of
 from tarry.core.transcript import NoSuchPosition, Slice
 from tarry.core.views import ConversationView
-from workflows import after_run, outbox, patches
+from workflows import ended_runs, outbox, patches
 from workflows.choosing import Choosing
-from workflows.compacting import Compactor
+from workflows.compactor import Compactor
 from workflows.ends import read_signal
 from workflows.keeping import archive_settled, find_archived, find_submission, fold, seal
 from workflows.mailing import hand_over, tell_mail
@@ -103,7 +103,7 @@ class Conversation:
             self._tell_mail(),
             self._compactor.serve(),
             self._choosing.serve(),
-            after_run.serve(self._state),
+            ended_runs.serve(self._state),
         )
         self._serving = [asyncio.ensure_future(service) for service in services]
         await supervise(self._body(), self._abort_all)

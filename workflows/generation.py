@@ -53,11 +53,11 @@ from tarry.core.transcript import (
 )
 from tarry.core.views import GenerationView
 from workflows import ends, hook_tasks, options
-from workflows.compaction import RunCompaction, tell_large
 from workflows.ends import read_signal
 from workflows.keeping import fold, seal
 from workflows.mailing import Mailbox
 from workflows.round import Round
+from workflows.summarising import RunCompaction, tell_large
 from workflows.supervise import Holder, StopSwitch, supervise
 
 _BOUNDARIES = machine.RoundEnded | machine.RoundHeard | machine.Yielded

@@ -13,7 +13,7 @@ from temporalio.common import RawValue
 from temporalio.exceptions import ApplicationError
 
 from tarry.core.choices import CONFIGURE
-from tarry.core.compacting import COMPACT, LARGE
+from tarry.core.compaction_protocol import COMPACT, LARGE
 from tarry.core.protocol import INBOX_FULL, SUBMIT, WITHDRAW
 from tarry.core.waiting import CROWDED
 from workflows import patches

@@ -18,7 +18,7 @@ from temporalio.exceptions import ApplicationError
 from temporalio.service import RPCError, RPCStatusCode
 
 from tarry.client.errors import NoSuchConversation, SubmissionRefused, is_crowded, translate
-from tarry.core.compacting import COMPACT, CompactInput
+from tarry.core.compaction_protocol import COMPACT, CompactInput
 from tarry.core.compaction_view import CompactionStatus, CompactionView
 from tarry.core.compactions import REMEMBERED, WRITES
 from tarry.core.protocol import DUPLICATE, SubmissionView

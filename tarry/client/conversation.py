@@ -29,7 +29,7 @@ from tarry.client.withdrawing import Withdrawn, withdraw
 from tarry.connect import sending_inline
 from tarry.core.agent import Agent, AgentFields
 from tarry.core.choices import CONFIGURE
-from tarry.core.compacting import MAX_INSTRUCTIONS, CompactInput
+from tarry.core.compaction_protocol import MAX_INSTRUCTIONS, CompactInput
 from tarry.core.forks import Origin
 from tarry.core.ledger import Ledger
 from tarry.core.protocol import ABORT, SUBMIT, VIEW, Notify, SubmissionView, SubmitInput, WhenBusy

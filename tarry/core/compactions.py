@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from pydantic import BaseModel, Field
 
-from tarry.core.compacting import CompactInput, NoSummary, Summary
-from tarry.core.compaction import framed
+from tarry.core.compaction_protocol import CompactInput, NoSummary, Summary
 from tarry.core.compaction_view import CompactionReason, CompactionStatus, CompactionView
 from tarry.core.inbox import DETAIL_LIMIT, OWN_IDS, Full
 from tarry.core.messages import Frozen
 from tarry.core.protocol import RunSettings, SubmitInput
+from tarry.core.summaries import framed
 from tarry.core.transcript import Position
 from tarry.core.writes import STALE, Write
 

@@ -17,7 +17,7 @@ from tarry.core.agent import Agent, AgentChange
 from tarry.core.boundaries import is_reset, selected
 from tarry.core.choices import Choice, Choices, ChoicesTold
 from tarry.core.commits import CommitInput, Commits, Committed, SendSignal, submissions
-from tarry.core.compacting import NoSummary, Summary
+from tarry.core.compaction_protocol import NoSummary, Summary
 from tarry.core.compactions import Compactions
 from tarry.core.documents import Documents, DocumentsQuery, DocumentsView
 from tarry.core.inbox import Conflict, Inbox, Queued, Record

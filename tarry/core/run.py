@@ -13,7 +13,7 @@ from pydantic import BaseModel, Field
 
 from tarry.core.budgets import CUT_LIMIT, EMPTY_LIMIT, INVALID_LIMIT, backoff
 from tarry.core.choices import MAX_LOG, ChoicesTold
-from tarry.core.compacting import NoSummary, Summary
+from tarry.core.compaction_protocol import NoSummary, Summary
 from tarry.core.compaction_view import ContextFull
 from tarry.core.ledger import Ledger
 from tarry.core.messages import CUTTING_STOPS, AssistantMessage, Frozen, Usage

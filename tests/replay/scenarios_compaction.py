@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from itertools import pairwise
 
 from tarry.client import Conversation
-from tarry.core.compacting import COMPACT, CompactInput
+from tarry.core.compaction_protocol import COMPACT, CompactInput
 from tarry.core.conversation import ConversationInput, ConversationState
 from tarry.core.folding import FAN
 from tarry.core.protocol import CONVERSATION, VIEW

@@ -13,7 +13,18 @@ from temporalio.api.history.v1 import HistoryEvent
 from temporalio.client import WorkflowHistory
 from temporalio.workflow import NondeterminismError
 
-from tarry.core import choices, commits, compacting, expectation, folding, gates, keeping, protocol, run_hooks, waiting
+from tarry.core import (
+    choices,
+    commits,
+    compaction_protocol,
+    expectation,
+    folding,
+    gates,
+    keeping,
+    protocol,
+    run_hooks,
+    waiting,
+)
 from tests.replay import kept
 from tests.replay.changed import Guarded, GuardedCall, Unguarded, UnguardedCall
 from tests.replay.record import SCENARIOS
@@ -22,14 +33,21 @@ ROOT = Path(__file__).parents[2]
 
 ACTIVITIES = {
     *(protocol.MODEL_REQUEST, protocol.TOOL_RUN, protocol.RECONCILE, keeping.SEAL),
-    *(keeping.ARCHIVE, keeping.ADOPT, keeping.SALVAGE, folding.FOLD, compacting.COMPACT),
+    *(keeping.ARCHIVE, keeping.ADOPT, keeping.SALVAGE, folding.FOLD, compaction_protocol.COMPACT),
     *(waiting.JUDGE, waiting.REFEREE, waiting.CLEAN_UP, waiting.TASK_RUN, waiting.TASK_CLEAN_UP),
     *(commits.SEND, expectation.FORWARD),
     *(gates.ASK_GATES, gates.TELL_RESULT, run_hooks.ASK_RUN_HOOKS),
 }
 UPDATES = {
     *(protocol.SUBMIT, protocol.WITHDRAW, protocol.ABORT, protocol.RETRY, protocol.MEMO, protocol.ANNOUNCE),
-    *(waiting.DELIVER, waiting.CREATE_CHILD, commits.COMMIT, expectation.EXPECT, compacting.COMPACT, choices.CONFIGURE),
+    *(
+        waiting.DELIVER,
+        waiting.CREATE_CHILD,
+        commits.COMMIT,
+        expectation.EXPECT,
+        compaction_protocol.COMPACT,
+        choices.CONFIGURE,
+    ),
 }
 EVENTS = {
     "ACTIVITY_TASK_TIMED_OUT",

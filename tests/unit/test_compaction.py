@@ -9,7 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tarry.core.compaction import (
+from tarry.core.context import in_context, request_context
+from tarry.core.messages import AssistantMessage, Message, StopReason, ToolCallRequest, ToolMessage, Usage, UserMessage
+from tarry.core.model_info import ModelInfo, OwnThresholds
+from tarry.core.summaries import (
     RESULT_CHARACTERS,
     accepted,
     estimate,
@@ -21,9 +24,6 @@ from tarry.core.compaction import (
     summary_request,
     tokens_of,
 )
-from tarry.core.context import in_context, request_context
-from tarry.core.messages import AssistantMessage, Message, StopReason, ToolCallRequest, ToolMessage, Usage, UserMessage
-from tarry.core.model_info import ModelInfo, OwnThresholds
 from tarry.core.thresholds import Thresholds
 from tarry.core.transcript import (
     Draft,

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 from tarry.core.agent import Agent
 from tarry.core.commits import SendSignal
-from tarry.core.compacting import CompactInput, NoSummary, Summary
+from tarry.core.compaction_protocol import CompactInput, NoSummary, Summary
 from tarry.core.conversation import ConversationState
 from tarry.core.inbox import DETAIL_LIMIT
 from tarry.core.messages import AssistantMessage, Usage

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tarry.core.compacting import NoSummary, Summary
+from tarry.core.compaction_protocol import NoSummary, Summary
 from tarry.core.compaction_view import ContextFull
 from tarry.core.messages import AssistantMessage, Usage
 from tarry.core.protocol import ModelFailure, ModelTurn, RunSettings

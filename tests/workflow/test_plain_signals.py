@@ -9,7 +9,7 @@ import pytest
 
 from tarry.client import Conversation
 from tarry.core.choices import CONFIGURE
-from tarry.core.compacting import COMPACT
+from tarry.core.compaction_protocol import COMPACT
 from tarry.core.protocol import ABORT, CONVERSATION, RETRY, SUBMIT, WITHDRAW
 from tarry.embedded import EmbeddedServer
 from tarry.models import ModelRequest

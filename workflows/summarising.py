@@ -12,11 +12,11 @@ from temporalio.common import RawValue
 from temporalio.exceptions import ActivityError, FailureError
 
 from tarry.core import run as machine
-from tarry.core.compacting import COMPACT, LARGE, LargeInput, NoSummary, Summary, SummaryAnswer, SummaryInput
-from tarry.core.compaction import framed
+from tarry.core.compaction_protocol import COMPACT, LARGE, LargeInput, NoSummary, Summary, SummaryAnswer, SummaryInput
 from tarry.core.compaction_view import CompactionReason, CompactionStatus, CompactionView
 from tarry.core.ledger import Ledger
 from tarry.core.protocol import ModelFailure, RunSettings
+from tarry.core.summaries import framed
 from tarry.core.summary_budget import GiveUp, SummaryBudget
 from tarry.core.transcript import Draft, Position, Transcript, compaction_draft
 from workflows import ends, options

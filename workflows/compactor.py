@@ -10,16 +10,16 @@ from temporalio.common import RawValue
 from temporalio.exceptions import ApplicationError
 
 from tarry.core.agent import Agent
-from tarry.core.compacting import COMPACT, CompactInput, LargeInput, SummaryInput
+from tarry.core.compaction_protocol import COMPACT, CompactInput, LargeInput, SummaryInput
 from tarry.core.compaction_view import CompactionStatus, CompactionView
 from tarry.core.compactions import Asked
 from tarry.core.conversation import ConversationState
 from tarry.core.inbox import Full
 from tarry.core.protocol import DUPLICATE
-from workflows.compaction import summarise
 from workflows.ends import read_signal
 from workflows.refusing import refusing
 from workflows.room import Room
+from workflows.summarising import summarise
 from workflows.supervise import StopSwitch
 
 
