@@ -9,8 +9,10 @@ from decimal import Decimal
 from signals.parking import Sleep
 from tarry.api import ToolApi
 from tarry.app import App, Extension
+from tarry.core.agent import Agent
 from tarry.core.choices import CONFIGURE
 from tarry.core.messages import Usage
+from tarry.core.protocol import SUBMIT, RunSettings, SubmitInput
 from tarry.models import ModelInfo, Prices
 from tarry.testing import ScriptedModel, Step, call, fail, say
 from tarry.tools import tool
@@ -84,6 +86,19 @@ def pay(what: str, api: ToolApi) -> str:
     return f"paid for {what}"
 
 
+async def configured_by_a_steer(studio: Studio) -> None:
+    """Choices that come with a steer, which the run takes up with the request that reads it."""
+    work = HeldTool()
+    async with studio.conversation(_two_models(work)) as (on, conversation):
+        submission = await conversation.submit("one")
+        await work.begun()
+        chosen = RunSettings(agent=Agent(model="fast"))
+        steer = SubmitInput(content="faster", request_id="s", when_busy="steer", settings=chosen)
+        await on.client.get_workflow_handle(conversation.id).execute_update(SUBMIT, steer)
+        work.go.set()
+        await submission.wait()
+
+
 async def spent_by_models_and_tools(studio: Studio) -> None:
     """A request that fails, a call that parks with a nested one, and an answer."""
     model = ScriptedModel.for_each_input([fail("retryable", "down"), call("spend", what="a"), say("done")], info=PRICED)
@@ -95,5 +110,6 @@ async def spent_by_models_and_tools(studio: Studio) -> None:
 AGENTS: dict[str, Callable[[Studio], Awaitable[None]]] = {
     "configured-idle-and-open": configured_idle_and_open,
     "configured-by-signal": configured_by_signal,
+    "configured-by-a-steer": configured_by_a_steer,
     "spent-by-models-and-tools": spent_by_models_and_tools,
 }

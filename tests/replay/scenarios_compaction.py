@@ -17,6 +17,7 @@ from tarry.testing import ScriptedModel, call, calls, fail, say
 from tarry.tools import tool
 from tests.replay.studio import Studio
 from tests.support.compacting import ANSWER, KEEP_LITTLE, HeldSummaries, refusing, talked, talker
+from tests.support.held import HeldModel
 from tests.support.stage import app_of
 from tests.support.waiting import eventually
 
@@ -68,6 +69,23 @@ async def compacted_beside_a_run(studio: Studio) -> None:
         await eventually(lambda: over(conversation))
 
 
+async def large_answer_stopped(studio: Studio) -> None:
+    """A Stop comes together with an answer that leaves a large context: none is compacted for it."""
+    model = HeldModel(talker(window=600), deaf=True)
+    sizes = {**KEEP_LITTLE, "reserve_tokens": 100, "background_tokens": 400}
+    async with studio.conversation(app_of(model), **sizes) as (_, conversation):
+        model.go.set()
+        await talked(conversation, "one")
+        model.go.clear()
+        model.asked.clear()
+        submission = await conversation.submit("two")
+        await model.asked.wait()
+        await conversation.abort()
+        await model.cancelled.wait()
+        model.go.set()
+        await submission.wait()
+
+
 async def compaction_stopped(studio: Studio) -> None:
     model = HeldSummaries(talker())
     async with studio.conversation(app_of(model), **KEEP_LITTLE) as (_, conversation):
@@ -112,6 +130,7 @@ COMPACTION: dict[str, Callable[[Studio], Awaitable[None]]] = {
         compacted_after_an_overflow,
         refused_whatever_was_compacted,
         compacted_beside_a_run,
+        large_answer_stopped,
         compaction_stopped,
         page_references_folded,
     )
