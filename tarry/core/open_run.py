@@ -35,7 +35,10 @@ class OpenRun(Frozen):
     settings: RunSettings
     context_start: Position | None = None
     others: tuple[str, ...] = Field(default=(), description="request ids of inputs that were placed with the first one")
-    taken: tuple[Queued, ...] = Field(default=(), description="steers and writes that it took at a boundary")
+    taken: tuple[Queued, ...] = Field(
+        default=(),
+        description="steers and writes that it took at a boundary; whole, for a reset of the run unplaces them",
+    )
     is_begun: bool = Field(default=False, description="its workflow is there and can be told of mail")
     is_told: bool = Field(default=False, description="that it could place something, since its last boundary")
     is_told_of_steers: bool = Field(default=False, description="that a steer is among it")

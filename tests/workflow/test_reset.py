@@ -189,3 +189,34 @@ async def test_stop_after_a_reset_reaches_the_adopted_run(server: EmbeddedServer
         assert (settled.status, settled.reason) == ("unanswered", "aborted")
         assert kinds(await conversation.transcript()) == ["user", "assistant", "tool_result"]
         assert "was aborted on request while it ran" in (await texts(conversation))[2]
+
+
+async def test_a_steer_that_a_run_had_placed_before_it_was_reset_is_answered_all_the_same(
+    server: EmbeddedServer, tmp_path: Path
+) -> None:
+    first, second = HeldTool("first"), HeldTool("second")
+
+    def decide(request: ModelRequest) -> Reply:
+        turns = sum(message.role == "assistant" for message in request.messages)
+        if request.messages[-1].text == "quickly" and turns > 2:
+            return say("quickly done")
+        return [calls(call("first", what="a")), calls(call("second", what="b")), say("done")][min(turns, 2)]
+
+    async with stage(server, app_of(ScriptedModel([decide] * 9), first.tool, second.tool), tmp_path) as on:
+        conversation = on.harness.conversation()
+        submission = await conversation.submit("go on")
+        await first.begun()
+        run_id = await open_run(conversation)
+        tasks = await events_of(on, run_id, "WORKFLOW_TASK_COMPLETED")
+        steer = await conversation.submit("quickly", when_busy="steer")
+        first.go.set()
+        await second.begun()
+
+        # The run that goes on hears nothing of the steer: neither that there is one, nor what it was given.
+        await reset(server, run_id, "--event-id", str(tasks[1]), "--reapply-exclude", "All")
+        second.go.set()
+        ends = [await submission.wait(), await steer.wait()]
+
+        assert [end.status for end in ends] == ["done", "done"]
+        assert (await texts(conversation)).count("quickly") == 1
+        assert ends[1].generation_id not in ("", run_id)
