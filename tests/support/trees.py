@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import UTC, datetime
 from itertools import count
 
@@ -25,6 +26,7 @@ from tarry.core.subagents.protocol import (
     TurnNotice,
     Updates,
 )
+from tarry.core.subagents.refusing import Refused
 from tarry.core.subagents.tree import Tree
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -138,3 +140,12 @@ def _went_well(order: Order) -> Outcome:
     if isinstance(order, FetchTurn):
         return Fetched(text=text(order.answer_text) if order.answer_text else None)
     return None
+
+
+def refusal(ask: Callable[[], object]) -> str:
+    """The code with which something was refused; empty: it was not."""
+    try:
+        ask()
+    except Refused as error:
+        return error.refusal.code
+    return ""

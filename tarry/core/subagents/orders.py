@@ -96,11 +96,14 @@ class FetchTurn(Ordered):
 
 
 class Fetched(Frozen):
-    """At most `max_bytes` of the text, itself or by reference; `spent`: by the agent, in all its turns so far."""
+    """At most `max_bytes` of the text, itself or by reference.
+
+    `spent`: by the agent itself in all its turns so far; None: nobody knows.
+    """
 
     text: Text | None = None
     is_cut: bool = False
-    spent: Ledger = Ledger()
+    spent: Ledger | None = None
 
 
 class TellCall(Ordered):

@@ -134,3 +134,20 @@ class Roster(BaseModel):
             if (parent := self.agents.get(agent.parent_id)) is None:
                 return
             agent = parent
+
+    def mark_stopped(self, conversation_id: str, run: int) -> None:
+        """What this run of a conversation, and those before it, ask for is not begun any more."""
+        self.stops[conversation_id] = max(self.stops.get(conversation_id, 0), run)
+
+    def tell_interrupters(self) -> None:
+        """Let those know who wait until a Stop is over."""
+        for task_id, waiter in [*self.interrupters.items()]:
+            if not self.is_stopping(waiter.path):
+                del self.interrupters[task_id]
+                self.tell(waiter)
+
+    def is_stopping(self, path: str) -> bool:
+        """Whether the agent at `path`, or one below, is being stopped."""
+        own = self.agents.get(self.paths.agents.get(path, ""))
+        agents = [*([own] if own is not None else []), *self.below(path)]
+        return any(agent.turn is not None and agent.turn.is_stopping for agent in agents)

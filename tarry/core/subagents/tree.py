@@ -22,24 +22,21 @@ from tarry.core.subagents.protocol import (
     AgentList,
     Caller,
     FollowUp,
-    Interrupt,
-    Interrupted,
     ReadDone,
     ReadUpdates,
     SendMessage,
     Sent,
     StartAgent,
     Started,
-    StopBelow,
     TurnAccepted,
     Updates,
 )
 from tarry.core.subagents.record import AgentRecord, Turn
 from tarry.core.subagents.refusing import Refused
-from tarry.core.subagents.turns import Turns
+from tarry.core.subagents.stopping import Stops
 
 
-class Tree(Turns):
+class Tree(Stops):
     """The agents below one root conversation."""
 
     @classmethod
@@ -92,6 +89,7 @@ class Tree(Turns):
             ),
             since=now,
         )
+        self.saw(request.caller)
         self._introduce(agent, now)
         agent.mailbox.put(request.prompt)
         self.ask(agent, mode, request.caller, now)
@@ -119,7 +117,8 @@ class Tree(Turns):
 
     def _mode(self, request: StartAgent) -> RuntimeMode:
         parent = self.agents.get(request.caller.conversation_id)
-        return request.mode or (parent.mode if parent is not None else self.snapshot.settings.runtime_mode)
+        asking = parent.turn.mode if parent is not None and parent.turn is not None else None
+        return request.mode or asking or self.snapshot.settings.runtime_mode
 
     def _introduce(self, agent: AgentRecord, now: datetime) -> None:
         if not self.agents:
@@ -206,12 +205,14 @@ class Tree(Turns):
         path = self._read_target(request)
         self.saw(caller)
         parent_id = caller.conversation_id
-        self.completions.waiters.pop(caller.task_id, None)
         completions = self.completions.reserve(parent_id, caller.task_id, path)
+        if path and any(completion.path != path for completion in completions):
+            raise Refused("conflict", f"the call {caller.task_id} has read other agents before: make a new call")
         children = [agent for agent in self.children(parent_id) if path in ("", agent.path)]
         for reader in self.completions.readers(parent_id):
             if reader != caller.task_id:
                 self.look_at(reader)
+        self.completions.waiters.pop(caller.task_id, None)
         if request.key and not completions:
             self.completions.wait(_waiter(caller, request.key, path))
         return Updates(
@@ -243,54 +244,6 @@ class Tree(Turns):
     def read_done(self, done: ReadDone) -> None:
         """What a call has reserved is in its result."""
         self.completions.read(done.task_id)
-
-    # Stopping.
-
-    def interrupt(self, request: Interrupt, now: datetime) -> Interrupted:
-        """Stop a descendant of the caller, and all below it; one that was stopped before by this call stays alone.
-
-        Raises:
-            Refused: and nothing is stopped.
-        """
-        caller = request.caller
-        known = self.answers.find("interrupt", caller.task_id, request)
-        if known is None:
-            self.check_caller(caller)
-        agent = self._descendant(caller, request.target)
-        if known is None:
-            self.saw(caller)
-            for one in [agent, *self.below(agent.path)]:
-                self.stop_turns(one, now)
-            self.events.add("interrupt", agent.path, now)
-        state: Literal["stopping", "idle"] = "stopping" if self.is_stopping(agent.path) else "idle"
-        if request.key and state == "stopping":
-            self.interrupters[caller.task_id] = _waiter(caller, request.key, agent.path)
-        self.advance(now)
-        interrupted = Interrupted(path=agent.path, agent_id=agent.agent_id, state=state)
-        if known is None:
-            self.answers.keep("interrupt", caller.task_id, request, interrupted)
-        return interrupted
-
-    def _descendant(self, caller: Caller, reference: str) -> AgentRecord:
-        base = self.path_of(caller.conversation_id)
-        path = self.paths.find(reference, base)
-        if not is_below(path, base):
-            raise Refused("not_a_descendant", f"{path} is not below {base}: only a descendant can be interrupted")
-        return self.agents[self.paths.agents[path]]
-
-    def stopped(self, stop: StopBelow, now: datetime) -> None:
-        """A conversation was stopped: so is all that this run, or an earlier one, asked for, and all below that."""
-        if stop.conversation_id != self.root and stop.conversation_id not in self.agents:
-            return
-        path = self.path_of(stop.conversation_id)
-        self.mark_stopped(stop.conversation_id, stop.run)
-        self.completions.leave(stop.conversation_id, stop.run)
-        for child in self.children(stop.conversation_id):
-            if child.asked_run <= stop.run:
-                for agent in [child, *self.below(child.path)]:
-                    self.stop_turns(agent, now)
-        self.events.add("stop", path, now)
-        self.advance(now)
 
     # The rest.
 

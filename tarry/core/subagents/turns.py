@@ -30,7 +30,7 @@ from tarry.core.subagents.roster import Roster
 
 NAMED_WORKING = 8
 """Children that a completion names which had not ended."""
-UNSTARTED = "stopped before it began"
+MAX_DETAIL = 500
 
 
 class Turns(Roster):
@@ -66,12 +66,13 @@ class Turns(Roster):
     def join(self, agent: AgentRecord, turn: Turn) -> None:
         """All that waits in the mailbox goes into a turn that is open."""
         newest = turn.open[-1]
-        if turn.has_begun and not self._is_untaken(newest):
+        if turn.has_begun and not self.is_untaken(newest):
             newest = turn.add_request()
             self._submit(agent, turn, newest)
         agent.mailbox.claim(newest)
 
-    def _is_untaken(self, request_id: str) -> bool:
+    def is_untaken(self, request_id: str) -> bool:
+        """Whether a submission was ordered and is not under way yet."""
         return any(
             isinstance(order, BeginTurn) and order.request_id == request_id and not order.is_taken
             for order in self.orders
@@ -102,7 +103,7 @@ class Turns(Roster):
                 self.permits.free(turn_id)
             elif turn.phase == "waking":
                 turn.phase, turn.since = "running", now
-                self._grant(agent, turn)
+                self.let_go_on(agent, turn)
             else:
                 turn.phase = "granted"
         for agent in self.agents.values():
@@ -111,7 +112,8 @@ class Turns(Roster):
                 self._submit(agent, agent.turn, agent.turn.turn_id)
                 self.events.add("turn-start", agent.path, now, turn_id=agent.turn.turn_id)
 
-    def _grant(self, agent: AgentRecord, turn: Turn) -> None:
+    def let_go_on(self, agent: AgentRecord, turn: Turn) -> None:
+        """Tell the run of a turn that its woken code may go on."""
         notice = TurnNotice(conversation_id=agent.agent_id, generation_id=turn.generation_id, number=turn.wanted)
         self.ordered.give(Grant(lane=f"grant:{agent.agent_id}", notice=notice))
 
@@ -146,7 +148,7 @@ class Turns(Roster):
             return
         if turn.phase == "resting":
             turn.phase, turn.since = "running", now
-        self._grant(agent, turn)
+        self.let_go_on(agent, turn)
 
     def _turn_of(self, notice: TurnNotice) -> Turn | None:
         """The open turn, when the notice is of its newest run."""
@@ -169,14 +171,15 @@ class Turns(Roster):
         self._is_durable(agent, settled.request_id)
         self.ordered.withdraw(settled.request_id)
         agent.turn.settle(settled)
-        self._end_if_over(agent, agent.turn, now)
+        self.end_if_over(agent, agent.turn, now)
         self.advance(now)
 
     def _is_durable(self, agent: AgentRecord, request_id: str) -> None:
         agent.mailbox.consume(request_id)
         agent.birth = None
 
-    def _end_if_over(self, agent: AgentRecord, turn: Turn, now: datetime) -> None:
+    def end_if_over(self, agent: AgentRecord, turn: Turn, now: datetime) -> None:
+        """End a turn of which everything has settled."""
         if turn.open:
             return
         end = turn.end
@@ -190,7 +193,7 @@ class Turns(Roster):
                 turn_id=turn.turn_id,
                 status=status,
                 reason="" if status == "done" else (end.reason if end else "") or "lost",
-                detail=end.detail if end else "",
+                detail=end.detail[:MAX_DETAIL] if end else "",
                 answer=end.answer if end else None,
                 answer_text=end.answer_text if end else None,
                 max_bytes=self.snapshot.settings.max_output_bytes,
@@ -235,7 +238,7 @@ class Turns(Roster):
             agent_id=agent.agent_id,
             status="unanswered",
             reason="lost" if lost else "aborted",
-            detail=detail,
+            detail=detail[:MAX_DETAIL],
             ended=now,
             spent=self.spent_by(agent),
         )
@@ -252,52 +255,6 @@ class Turns(Roster):
             )
         self.tell_readers(agent.parent_id)
         self.log_end(agent, now)
-
-    # Stopped.
-
-    def mark_stopped(self, conversation_id: str, run: int) -> None:
-        """What this run of a conversation, and those before it, ask for is not begun any more."""
-        self.stops[conversation_id] = max(self.stops.get(conversation_id, 0), run)
-
-    def stop_turns(self, agent: AgentRecord, now: datetime) -> None:
-        """End what waits to begin, and stop what has begun; a repeat changes nothing. `advance` comes after."""
-        if agent.next is not None:
-            self.end_unfetched(agent, agent.next, UNSTARTED, now)
-        turn = agent.turn
-        if turn is None or turn.is_stopping:
-            return
-        self.mark_stopped(agent.agent_id, agent.seen_run)
-        if not turn.has_begun or self._is_untaken(turn.turn_id):
-            self.end_unfetched(agent, turn, UNSTARTED, now)
-            return
-        turn.is_stopping = True
-        self._withdraw_joins(agent, turn)
-        if turn.phase == "waking":
-            # Cleaning up needs no permit: a Stop must not wait for others.
-            self.permits.free(turn.turn_id)
-            turn.phase = "running"
-            self._grant(agent, turn)
-        self.ordered.give(AbortConversation(lane=agent.agent_id, agent_id=agent.agent_id, turn_id=turn.turn_id))
-        self._end_if_over(agent, turn, now)
-
-    def _withdraw_joins(self, agent: AgentRecord, turn: Turn) -> None:
-        for request_id in [*turn.open]:
-            if self.ordered.withdraw(request_id):
-                turn.open.remove(request_id)
-                agent.mailbox.give_back(request_id)
-
-    def tell_interrupters(self) -> None:
-        """Let those know who wait until a Stop is over."""
-        for task_id, waiter in [*self.interrupters.items()]:
-            if not self.is_stopping(waiter.path):
-                del self.interrupters[task_id]
-                self.tell(waiter)
-
-    def is_stopping(self, path: str) -> bool:
-        """Whether the agent at `path`, or one below, is being stopped."""
-        own = self.agents.get(self.paths.agents.get(path, ""))
-        agents = [*([own] if own is not None else []), *self.below(path)]
-        return any(agent.turn is not None and agent.turn.is_stopping for agent in agents)
 
     # What became of orders.
 
@@ -342,7 +299,7 @@ class Turns(Roster):
         elif order.joins:
             turn.open.remove(order.request_id)
             agent.mailbox.give_back(order.request_id)
-            self._end_if_over(agent, turn, now)
+            self.end_if_over(agent, turn, now)
         else:
             self.end_unfetched(agent, turn, begun.failed or agent.corrupt, now, lost=True)
 
@@ -354,7 +311,7 @@ class Turns(Roster):
     def _fetched(self, order: FetchTurn, fetched: Fetched, now: datetime) -> None:
         agent = self.agents[order.agent_id]
         agent.fetching -= 1
-        agent.spent = fetched.spent
+        agent.spent = agent.spent if fetched.spent is None else fetched.spent
         text = fetched.text
         completion = Completion(
             update_id=order.turn_id,
