@@ -1,7 +1,8 @@
 """Keeping in sight what waiting tasks were promised: the end of a submission (spec §7.2), and of a task (spec §4.9).
 
 A conversation or a task that is terminated settles nothing and tells nobody. So each worker looks once an hour after
-tasks that wait for such an end, by the lists, and tells them where it has come. A wait costs no timer for it.
+tasks and trees of agents that wait for such an end, by the lists, and tells them where it has come. A wait costs no
+timer for it. A tree whose root conversation is over is told to end, with all that is in it (spec §17.9).
 """
 
 from __future__ import annotations
@@ -16,8 +17,12 @@ from temporalio.client import Client, WorkflowExecutionStatus, WorkflowHandle, W
 from temporalio.service import RPCError, RPCStatusCode
 
 from tarry.attributes import STATE, WAITING_FOR
+from tarry.client.asking import ask
 from tarry.client.signals import deliver
+from tarry.core.protocol import VIEW
 from tarry.core.settled import SUBMISSION_SETTLED, Settled
+from tarry.core.subagents.protocol import AGENTS, COLLECT, tree_of
+from tarry.core.views import ConversationView
 from tarry.core.waiting import ENDED, NOTIFIED, TASK, EndNotice, TaskView
 
 PERIOD = timedelta(hours=1)
@@ -37,16 +42,48 @@ async def look_every(client: Client, task_queue: str, period: timedelta = PERIOD
 
 
 async def look(client: Client, task_queue: str) -> int:
-    """Tell every waiting task of conversations and tasks that are over without telling it; how many were told."""
+    """Tell who waits of conversations and tasks that are over without telling it; how many were told."""
     told = 0
     async for task in _waiting(client, task_queue):
-        for key, submission in (await _notified(task)).items():
-            if await _is_over(client, submission["conversation_id"]):
-                told += await _tell(client, task.id, key, submission)
-    query = f'{STATE.name} = "waiting" AND ExecutionStatus = "Running" AND TaskQueue = "{task_queue}"'
+        told += await _tell_of_conversations(client, task)
+    async for found in client.list_workflows(f'WorkflowType = "{AGENTS}" AND {_open_on(task_queue)}'):
+        told += await _tell_tree(client, client.get_workflow_handle(found.id))
+    query = f'{STATE.name} = "waiting" AND {_open_on(task_queue)}'
     async for found in client.list_workflows(query):
         told += await _tell_of_tasks(client, client.get_workflow_handle(found.id))
     return told
+
+
+def _open_on(task_queue: str) -> str:
+    return f'ExecutionStatus = "Running" AND TaskQueue = "{task_queue}"'
+
+
+async def _tell_of_conversations(client: Client, waiting: WorkflowHandle[Any, Any]) -> int:
+    told = 0
+    for key, submission in (await _notified(waiting)).items():
+        if await _is_over(client, submission["conversation_id"]):
+            told += await _tell(client, waiting.id, key, submission)
+    return told
+
+
+async def _tell_tree(client: Client, tree: WorkflowHandle[Any, Any]) -> int:
+    """That its root is over; else which of its agents' conversations are."""
+    if not await _is_orphan(client, tree.id):
+        return await _tell_of_conversations(client, tree)
+    await tree.signal(COLLECT)
+    return 1
+
+
+async def _is_orphan(client: Client, tree_id: str) -> bool:
+    """Whether the root conversation is over; also when another one has its id since."""
+    root = tree_id.partition("~")[0]
+    if await _is_over(client, root):
+        return True
+    try:
+        view = await ask(client, root, VIEW, ConversationView)
+    except (RPCError, WorkflowQueryFailedError):
+        return False
+    return tree_of(f"{root}~{view.nonce}") != tree_id
 
 
 async def _tell_of_tasks(client: Client, task: WorkflowHandle[Any, Any]) -> int:
@@ -74,7 +111,7 @@ async def _was_ended(client: Client, task_id: str) -> bool:
 
 
 async def _waiting(client: Client, task_queue: str) -> AsyncIterator[WorkflowHandle[Any, Any]]:
-    query = f'{STATE.name} = "sleeping" AND ExecutionStatus = "Running" AND TaskQueue = "{task_queue}"'
+    query = f'{STATE.name} = "sleeping" AND {_open_on(task_queue)}'
     prefix = f"{SUBMISSION_SETTLED.name}/"
     async for found in client.list_workflows(query):
         if any(item.startswith(prefix) for item in found.typed_search_attributes.get(WAITING_FOR) or ()):

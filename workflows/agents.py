@@ -7,9 +7,11 @@ children, so it can always continue as new: an order that is not acknowledged go
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar
 
+from pydantic import BaseModel
 from temporalio import workflow
 from temporalio.common import RawValue
 from temporalio.exceptions import ActivityError, ApplicationError
@@ -57,6 +59,9 @@ AT_ONCE = 20
 """Orders that are carried out at the same time."""
 OVERLONG = 8
 """How many times its length a run may have before it turns over with orders under way, which are then repeated."""
+
+MAX_REQUEST_BYTES = 512 * 1024
+"""Of a request as JSON: what it asks for is kept and carried."""
 
 R = TypeVar("R")
 
@@ -177,10 +182,8 @@ class Agents:
 
     def _answer(self, ask: Callable[[], R]) -> R:
         self._updates += 1
-        try:
+        with refusing():
             return ask()
-        except Refused as error:
-            raise ApplicationError(error.refusal.text, error.refusal, type=REFUSED) from None
 
     @workflow.update(name=DELIVER)
     def deliver(self, delivery: Delivery) -> Receipt:
@@ -192,6 +195,39 @@ class Agents:
     def _check_deliver(self, delivery: Delivery) -> None:
         self._check_room()
         agents_told.check_delivery(delivery)
+
+    @start.validator
+    def _check_start(self, request: StartAgent) -> None:
+        self._check(request)
+
+    @send.validator
+    def _check_send(self, request: SendMessage) -> None:
+        self._check(request)
+
+    @follow_up.validator
+    def _check_follow_up(self, request: FollowUp) -> None:
+        self._check(request)
+
+    @read.validator
+    def _check_read(self, request: ReadUpdates) -> None:
+        self._check(request)
+
+    @interrupt.validator
+    def _check_interrupt(self, request: Interrupt) -> None:
+        self._check(request)
+
+    @reload.validator
+    def _check_reload(self, snapshot: Snapshot) -> None:
+        self._check(snapshot)
+
+    def _check(self, request: BaseModel) -> None:
+        """Refuse what can be refused at once, and leave no event; also what has not the shape of a request."""
+        self._check_room()
+        with refusing():
+            if self._is_collecting:
+                raise Refused("stopped", f"{self._tree.root} is over, and its agents with it")
+            if len(request.model_dump_json()) > MAX_REQUEST_BYTES:
+                raise Refused("invalid", f"a request of over {MAX_REQUEST_BYTES} bytes: put texts into the store")
 
     def _check_room(self) -> None:
         if self._updates >= MAX_UPDATES:
@@ -212,10 +248,8 @@ class Agents:
     @workflow.query(name=LIST)
     def agents(self, conversation_id: str = "") -> AgentList:
         """The agents below a conversation (spec §17.9)."""
-        try:
+        with refusing():
             return self._tree.listing(conversation_id)
-        except Refused as error:
-            raise ApplicationError(error.refusal.text, error.refusal, type=REFUSED) from None
 
     @workflow.query(name=SNAPSHOT)
     def snapshot(self) -> Snapshot:
@@ -226,6 +260,15 @@ class Agents:
     def notified(self) -> dict[str, dict[str, str]]:
         """Which submissions it is told of, by the key that it is told under (spec §7.2)."""
         return agents_told.awaited(self._tree)
+
+
+@contextlib.contextmanager
+def refusing() -> Iterator[None]:
+    """Tell a refusal to whoever asked."""
+    try:
+        yield
+    except Refused as error:
+        raise ApplicationError(error.refusal.text, error.refusal, type=REFUSED) from None
 
 
 def _tree_of(input: AgentsInput) -> Tree:

@@ -31,6 +31,7 @@ from tarry.core.subagents.protocol import (
     Started,
     TurnAccepted,
     Updates,
+    tree_of,
 )
 from tarry.embedded import EmbeddedServer
 from tarry.models import ModelRequest
@@ -45,12 +46,16 @@ WORK = "work "
 
 
 class Work:
-    """The tool `work(what)`: each call is held until it is let go or stopped. `peak`: how many were held at once."""
+    """The tool `work(what)`: each call is held until it is let go or stopped. `peak`: how many were held at once.
+
+    While it `is_deaf`, a Stop does not end it.
+    """
 
     def __init__(self) -> None:
         self.begun: list[str] = []
         self.peak = 0
         self._open: dict[str, threading.Event] = {}
+        self.is_deaf = False
         self._all = False
         self.tool: Tool = tool(name="work", description="Work.", replay="safe")(self._work)
 
@@ -59,7 +64,7 @@ class Work:
         self.begun.append(what)
         self.peak = max(self.peak, len(self.running))
         while not (self._all or held.wait(0.02)):
-            if api.is_cancelled:
+            if api.is_cancelled and not self.is_deaf:
                 held.set()
                 return "stopped"
         held.set()
@@ -108,9 +113,17 @@ class Grove:
         self.on = on
         self.work = work
         self.root = root or f"root-{uuid.uuid4().hex[:8]}"
-        self.tree = AgentTree(on.client, on.settings, f"{self.root}~n/agents")
+        self.nonce = "n"
+        self.tree = AgentTree(on.client, on.settings, tree_of(f"{self.root}~{self.nonce}"))
         self._numbers = count(1)
         self._blobs = BlobStore(on.client.data_converter)
+
+    async def root_it(self) -> None:
+        """Begin the root conversation, with an input and its answer."""
+        conversation = self.on.harness.conversation(self.root)
+        await (await conversation.submit("hello")).wait()
+        self.nonce = (await conversation.view()).nonce
+        self.tree = await self.on.harness.agents(self.root)
 
     async def begin(self, limit: int = 4, mode: RuntimeMode = "background") -> None:
         settings = SubagentSettings(max_concurrent_runs=limit, runtime_mode=mode)
@@ -122,7 +135,7 @@ class Grove:
         conversation = agent_id or self.root
         place = f"g{run}" if run else "person"
         name = call or f"t{next(self._numbers)}.0"
-        return Caller(conversation_id=conversation, task_id=f"{conversation}~n/{place}/{name}")
+        return Caller(conversation_id=conversation, task_id=f"{conversation}~{self.nonce}/{place}/{name}")
 
     async def start(self, name: str | None = None, prompt: str = "go", by: Caller | None = None) -> Started:
         text = await kept_text(self._blobs, prompt)
@@ -147,11 +160,11 @@ class Grove:
         """The result of the call that read is in its history."""
         await self.on.client.get_workflow_handle(self.tree.id).signal(READ_DONE, ReadDone(task_id=by.task_id))
 
-    async def completions(self, number: int, by: Caller | None = None) -> list[Completion]:
-        """What children of the root ended, once there are so many; read for good."""
+    async def completions(self, number: int, run: int = 1_000) -> list[Completion]:
+        """What children of the root ended, once there are so many; read for good, by calls of a run of the root."""
         found: list[Completion] = []
         while len(found) < number:
-            reader = by or self.caller()
+            reader = self.caller(run=run)
             updates = await eventually(partial(self.read, reader), lambda told: bool(told.completions))
             await self.read_done(reader)
             found += updates.completions
@@ -170,12 +183,20 @@ class Grove:
 
 @contextlib.asynccontextmanager
 async def grove(
-    server: EmbeddedServer, store: Path, limit: int = 4, mode: RuntimeMode = "background", **settings: int | float
+    server: EmbeddedServer,
+    store: Path,
+    limit: int = 4,
+    mode: RuntimeMode = "background",
+    *,
+    rooted: bool = False,
+    **settings: int | float,
 ) -> AsyncIterator[Grove]:
-    """A tree that has begun, with one worker up."""
+    """A tree that has begun, with one worker up; `rooted`: below a conversation that is there."""
     work = Work()
     async with idle_stage(server, children_app(work), store, **settings) as on, on.worker():
         made = Grove(on, work)
+        if rooted:
+            await made.root_it()
         await made.begin(limit, mode)
         yield made
         work.let()

@@ -1,0 +1,76 @@
+"""What a shell can send to a tree of agents: none of it stops the tree (spec §17.8)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from temporalio.client import WorkflowUpdateFailedError
+
+from tarry import SUBMISSION_SETTLED
+from tarry.core.subagents.protocol import (
+    FOLLOW_UP,
+    INTERRUPT,
+    READ,
+    READ_DONE,
+    RELOAD,
+    RESTED,
+    SEND,
+    START,
+    STOPPED,
+    WANTS,
+)
+from tarry.core.waiting import DELIVER
+from tarry.embedded import EmbeddedServer
+from tests.support.agent_trees import Grove, grove
+from tests.support.histories import account
+
+NOBODY = {"conversation_id": "nobody", "generation_id": "nobody~n/g1", "number": 10**30}
+RUBBISH: list[Any] = [
+    [],
+    [1, 2],
+    [None],
+    ["text"],
+    [7],
+    [b"\xff\x00"],
+    [{}],
+    [[{}]],
+    [{"task_id": 7, "conversation_id": None, "run": "x", "number": -1}],
+    [{"conversation_id": "\x00", "generation_id": "", "number": -(10**30)}],
+    [{"conversation_id": "nobody", "run": 10**30}],
+    [NOBODY],
+    [{"value": {"conversation_id": "nobody", "request_id": "r", "status": "done"}, "key": "k"}],
+    [{"definitions": [{"name": 1}], "settings": {"max_concurrent_runs": 0}}],
+]
+SIGNALS = [READ_DONE, RESTED, WANTS, STOPPED, SUBMISSION_SETTLED.name, "tarry.agents.nothing", "x" * 500, RELOAD]
+
+
+async def works(on: Grove) -> None:
+    started = await on.start()
+    assert [one.path for one in await on.completions(1)] == [started.path]
+    assert (await account(on.on.client, on.tree.id)).failed_tasks == ()
+
+
+async def test_no_plain_signal_stops_a_tree(server: EmbeddedServer, tmp_path: Path) -> None:
+    async with grove(server, tmp_path) as on:
+        handle = on.on.client.get_workflow_handle(on.tree.id)
+        for name in SIGNALS:
+            for args in RUBBISH:
+                # A bare object is a readable snapshot: one without agents.
+                if not (name == RELOAD and args in ([{}], RUBBISH[8], RUBBISH[9], RUBBISH[10], [NOBODY], RUBBISH[12])):
+                    await handle.signal(name, args=args)
+
+        await works(on)
+
+
+@pytest.mark.parametrize("name", [START, SEND, FOLLOW_UP, READ, INTERRUPT, RELOAD, DELIVER])
+async def test_no_update_stops_a_tree(server: EmbeddedServer, tmp_path: Path, name: str) -> None:
+    async with grove(server, tmp_path) as on:
+        handle = on.on.client.get_workflow_handle(on.tree.id)
+        for args in [*RUBBISH, [{"signal": "other", "key": "k", "value": 1}]]:
+            if not (name == RELOAD and args and isinstance(args[0], dict)):
+                with pytest.raises(WorkflowUpdateFailedError):
+                    await handle.execute_update(name, args=args)
+
+        await works(on)
