@@ -1,4 +1,4 @@
-"""The turns of subagents: beginning one in its conversation, and looking up what came of it (spec §17.7)."""
+"""The turns of subagents: beginning one in its conversation, and looking up what came of it (spec §17.14)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`tarry.agents.carry-out`: what a tree of agents orders (spec §17.7). May run again: each order is idempotent."""
+"""`tarry.agents.carry-out`: what a tree of agents orders (spec §17.14). May run again: each order is idempotent."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 A conversation or a task that is terminated settles nothing and tells nobody. So each worker looks once an hour after
 tasks and trees of agents that wait for such an end, by the lists, and tells them where it has come. A wait costs no
-timer for it. A tree whose root conversation is over is told to end, with all that is in it (spec §17.9).
+timer for it. A tree whose root conversation is over is told to end, with all that is in it (spec §17.15).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`tarry.agents`: the agents below one root conversation: their paths, mailboxes, permits and completions (spec §17).
+"""`tarry.agents`: the agents below one root: their paths, mailboxes, permits and completions (spec §17.14).
 
 Every rule is in `tarry.core.subagents.tree`; here requests come in and the tree's orders are carried out. It has no
 children, so it can always continue as new: an order that is not acknowledged goes along.
@@ -20,6 +20,7 @@ from signals.box import Delivery, Receipt
 from tarry.core.keeping import TERMINATE, TerminateInput
 from tarry.core.subagents.carrying import CARRY_OUT, CarryOut, answer_type, unanswered
 from tarry.core.subagents.definition import Snapshot
+from tarry.core.subagents.foreseen import ForeseeingTree
 from tarry.core.subagents.orders import Order, Outcome
 from tarry.core.subagents.protocol import (
     AGENTS,
@@ -48,7 +49,6 @@ from tarry.core.subagents.protocol import (
     Updates,
 )
 from tarry.core.subagents.refusing import Refused
-from tarry.core.subagents.tree import Tree
 from tarry.core.waiting import CROWDED, DELIVER, NOTIFIED
 from workflows import agents_told, options
 from workflows.ends import read
@@ -152,32 +152,32 @@ class Agents:
 
     @workflow.update(name=START)
     def start(self, request: StartAgent) -> Started:
-        """Start a child of the caller with its first turn (spec §17.2)."""
+        """Start a child of the caller with its first turn."""
         return self._answer(lambda: self._tree.start(request, workflow.now()))
 
     @workflow.update(name=SEND)
     def send(self, request: SendMessage) -> Sent:
-        """Put a message into the mailbox of a child (spec §17.3)."""
+        """Put a message into the mailbox of a child."""
         return self._answer(lambda: self._tree.send(request, workflow.now()))
 
     @workflow.update(name=FOLLOW_UP)
     def follow_up(self, request: FollowUp) -> TurnAccepted:
-        """Start a turn of a child with what waits in its mailbox (spec §17.3)."""
+        """Start a turn of a child with what waits in its mailbox."""
         return self._answer(lambda: self._tree.follow_up(request, workflow.now()))
 
     @workflow.update(name=READ)
     def read(self, request: ReadUpdates) -> Updates:
-        """What children have ended, reserved for the call that reads (spec §17.5)."""
+        """What children have ended, reserved for the call that reads."""
         return self._answer(lambda: self._tree.read(request, workflow.now()))
 
     @workflow.update(name=INTERRUPT)
     def interrupt(self, request: Interrupt) -> Interrupted:
-        """Stop a descendant, and all below it (spec §17.6)."""
+        """Stop a descendant, and all below it."""
         return self._answer(lambda: self._tree.interrupt(request, workflow.now()))
 
     @workflow.update(name=RELOAD)
     def reload(self, snapshot: Snapshot) -> None:
-        """Another catalogue and other settings count from now on (spec §17.9)."""
+        """Another catalogue and other settings count from now on."""
         self._answer(lambda: self._tree.reload(snapshot, workflow.now()))
 
     def _answer(self, ask: Callable[[], R]) -> R:
@@ -228,6 +228,7 @@ class Agents:
                 raise Refused("stopped", f"{self._tree.root} is over, and its agents with it")
             if len(request.model_dump_json()) > MAX_REQUEST_BYTES:
                 raise Refused("invalid", f"a request of over {MAX_REQUEST_BYTES} bytes: put texts into the store")
+            self._tree.foresee(request)
 
     def _check_room(self) -> None:
         if self._updates >= MAX_UPDATES:
@@ -247,7 +248,7 @@ class Agents:
 
     @workflow.query(name=LIST)
     def agents(self, conversation_id: str = "") -> AgentList:
-        """The agents below a conversation (spec §17.9)."""
+        """The agents below a conversation."""
         with refusing():
             return self._tree.listing(conversation_id)
 
@@ -271,7 +272,7 @@ def refusing() -> Iterator[None]:
         raise ApplicationError(error.refusal.text, error.refusal, type=REFUSED) from None
 
 
-def _tree_of(input: AgentsInput) -> Tree:
+def _tree_of(input: AgentsInput) -> ForeseeingTree:
     if input.state is None:
-        return Tree.begin(workflow.info().workflow_id, input.root, input.snapshot)
-    return Tree.model_validate(input.state)
+        return ForeseeingTree.begin(workflow.info().workflow_id, input.root, input.snapshot)
+    return ForeseeingTree.model_validate(input.state)

@@ -1,4 +1,4 @@
-"""What a tree of agents is told without being asked: by plain signals, and how turns ended (spec §17.8).
+"""What a tree of agents is told without being asked: by plain signals, and how turns ended (spec §17.14).
 
 Nothing that comes is trusted and nothing fails a workflow task: what cannot be read is left out, and so is what the
 tree knows already.

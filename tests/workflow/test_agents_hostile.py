@@ -1,4 +1,4 @@
-"""What a shell can send to a tree of agents: none of it stops the tree (spec §17.8)."""
+"""What a shell can send to a tree of agents: none of it stops the tree (spec §17.14)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Trees of agents that lose somebody by force: a child's conversation, or their root's (spec §17.9)."""
+"""Trees of agents that lose somebody by force: a child's conversation, or their root's (spec §17.15)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Stops of a tree of agents: of a conversation above it, or of the tree itself (spec §17.6)."""
+"""Stops of a tree of agents: of a conversation above it, or of the tree itself (spec §17.11)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A tree of agents continues as new whenever its history is long, and loses nothing by it (spec §17.9)."""
+"""A tree of agents continues as new whenever its history is long, and loses nothing by it (spec §17.14)."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ changes nothing; one that comes again, from the same call, is answered as it was
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Literal
+from typing import Literal, Self
 
 from tarry.core.protocol import digest
 from tarry.core.subagents.answers import check_same, content
@@ -40,7 +40,7 @@ class Tree(Stops):
     """The agents below one root conversation."""
 
     @classmethod
-    def begin(cls, tree_id: str, root: str, snapshot: Snapshot) -> Tree:
+    def begin(cls, tree_id: str, root: str, snapshot: Snapshot) -> Self:
         """A tree without agents."""
         permits = Permits(limit=snapshot.settings.max_concurrent_runs)
         return cls(tree_id=tree_id, root=root, snapshot=snapshot, permits=permits)
