@@ -5,8 +5,8 @@ from __future__ import annotations
 import contextlib
 import threading
 import uuid
+from collections import Counter
 from collections.abc import AsyncIterator
-from functools import partial
 from itertools import count
 from pathlib import Path
 
@@ -43,6 +43,11 @@ from tests.support.waiting import eventually
 
 WORK = "work "
 """How an input begins that has the child call the held tool with the rest of it."""
+
+
+def _is_working(row: AgentRow) -> bool:
+    """Whether its newest turn has not ended, or its parent has not got the completion yet."""
+    return bool(row.turn_id) or row.state == "running"
 
 
 class Work:
@@ -116,6 +121,7 @@ class Grove:
         self.nonce = "n"
         self.tree = AgentTree(on.client, on.settings, tree_of(f"{self.root}~{self.nonce}"))
         self._numbers = count(1)
+        self._read: Counter[str] = Counter()
         self._blobs = BlobStore(on.client.data_converter)
 
     async def root_it(self) -> None:
@@ -164,11 +170,18 @@ class Grove:
         """What children of the root ended, once there are so many; read for good, by calls of a run of the root."""
         found: list[Completion] = []
         while len(found) < number:
+            # Asking for nothing would leave events.
+            await eventually(self._has_unread)
             reader = self.caller(run=run)
-            updates = await eventually(partial(self.read, reader), lambda told: bool(told.completions))
+            completions = (await self.read(reader)).completions
             await self.read_done(reader)
-            found += updates.completions
+            self._read.update(one.path for one in completions)
+            found += completions
         return found
+
+    async def _has_unread(self) -> bool:
+        children = [row for row in (await self.tree.list()).agents if row.path.count("/") == 2]
+        return any(row.turns - _is_working(row) > self._read[row.path] for row in children)
 
     async def row(self, path: str) -> AgentRow:
         return next(row for row in (await self.tree.list()).agents if row.path == path)

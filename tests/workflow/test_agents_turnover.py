@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
 from bench.histories import runs_of
@@ -58,3 +59,20 @@ async def test_a_call_that_asks_again_after_a_turnover_is_answered_as_before(
         assert (await on.start("a", by=starter)).turn_id == started.turn_id
         assert await on.send("a", "once", by=sender) == sent
         assert (await on.row("/root/a")).pending == 21
+
+
+async def test_messages_that_come_together_while_a_tree_turns_over_all_arrive_once(
+    lowered_server: EmbeddedServer, tmp_path: Path
+) -> None:
+    async with grove(lowered_server, tmp_path, turnover_events=TURNOVER_EVENTS) as on:
+        await on.start("a")
+        await on.completions(1)
+        before = await runs(on)
+
+        sent = await asyncio.gather(*(on.send("a", f"m{number}") for number in range(60)))
+
+        assert sorted(one.pending for one in sent) == list(range(1, 61))
+        assert await runs(on) > before
+        await on.follow_up("a")
+        (completion,) = await on.completions(1)
+        assert sorted(completion.text.removeprefix("heard ").split()) == sorted(f"m{number}" for number in range(60))
