@@ -43,6 +43,7 @@ from tarry.core.results import Diagnostic
 from tarry.core.text import bound_text, clean_text
 from tarry.core.waiting import ParkRequest
 from tarry.hooks import BeforeTool, Block, BlockCode, CallResult, Replace
+from tarry.redaction import show_ask
 from tarry.tools import Tool, ToolResult
 
 QUICK_SECONDS = 4.0
@@ -148,7 +149,8 @@ class GateActivities:
         until = found.until
         if until is not None and found.keys and isinstance(sleep.until, timedelta):
             until = asking.fixed(deadline_memo(found.keys), until)
-        return self._end(asking, "sleep", park=ParkRequest(kind="park", until=until, keys=found.keys, ask=found.ask))
+        ask = show_ask(self._registry.redact, found.ask, asking.tool)
+        return self._end(asking, "sleep", park=ParkRequest(kind="park", until=until, keys=found.keys, ask=ask))
 
     def _end(self, asking: Asking, decision: Any, **more: Any) -> Pass:
         """What the pass came to."""

@@ -54,6 +54,11 @@ class Asking(HookApi):
         self._ends = time.monotonic() + seconds
 
     @property
+    def tool(self) -> str:
+        """The tool that is called."""
+        return self._input.call.tool
+
+    @property
     def left(self) -> float:
         """The seconds that are left."""
         return max(self._ends - time.monotonic(), 0)

@@ -27,6 +27,7 @@ from tarry.entries import EntryReader
 from tarry.models import Model, ModelRequest, ModelResponse, NoModel, info_of, priced
 from tarry.offers import OfferAsked
 from tarry.outputs import problem_of
+from tarry.redaction import show_calls
 
 
 class ModelActivities:
@@ -109,9 +110,10 @@ async def _respond(
 
 
 def _turn(registry: Registry, model: Model, response: ModelResponse) -> ModelTurn:
+    resolved = resolve_calls(response.message, registry.tools, registry.gated, registry.heard)
     return ModelTurn(
         message=response.message,
-        calls=resolve_calls(response.message, registry.tools, registry.gated, registry.heard),
+        calls=show_calls(registry.redact, resolved),
         usage=priced(model, response.usage),
         model=model.name,
         after_tools=registry.after_tools,

@@ -23,6 +23,7 @@ from tarry.core.resolve import HookKind, resolve_calls
 from tarry.core.task_state import TaskOutcome
 from tarry.core.text import canonical_json
 from tarry.core.waiting import CREATE_CHILD, ChildKind, CreateChild, ParkRequest
+from tarry.redaction import show_calls
 from tarry.tasks import DurableTask, Outcome
 
 R = TypeVar("R")
@@ -55,6 +56,7 @@ class Nesting:
         self._tools = registry.tools
         self._gated: HookKind = registry.gated
         self._heard: HookKind = registry.heard
+        self._redact = registry.redact
         self._at_home = at_home
         self._may_park = may_park
         self._call = call_of(client, input)
@@ -63,14 +65,15 @@ class Nesting:
 
     def start_task(self, task: DurableTask[Any, R], input: Any, key: str) -> Future[ChildTask[R]]:
         """Create a durable task; raises as `ToolApi.create_task`."""
-        call = task.call(input)
+        (call,) = show_calls(self._redact, [task.call(input)])
         return self._at_home(lambda: asyncio.create_task(self._created(call, key, task)))
 
     def start_tool(self, name: str, arguments: Mapping[str, Any], key: str | None) -> Future[NestedCall]:
         """Start a nested call, or answer one that cannot run; raises as `ToolApi.execute_tool`."""
         key = self._key(key)
         request = ToolCallRequest(call_id=key[:100], name=name, arguments=_encoded(arguments))
-        (call,) = resolve_calls(AssistantMessage(calls=(request,)), self._tools, self._gated, self._heard)
+        resolved = resolve_calls(AssistantMessage(calls=(request,)), self._tools, self._gated, self._heard)
+        (call,) = show_calls(self._redact, resolved)
         return self._at_home(lambda: asyncio.create_task(self._started(call, key)))
 
     def _key(self, key: str | None) -> str:

@@ -47,6 +47,7 @@ from tarry.core.results import Diagnostic
 from tarry.core.text import bound_text
 from tarry.core.waiting import ParkRequest, StepRequest
 from tarry.hooks import HookCall
+from tarry.redaction import show_ask
 from tarry.tools import API_PARAMETER, RetryTool, Tool
 from tarry.wraps import Wrap
 
@@ -300,7 +301,8 @@ class ToolRun:
                 raise InvalidPark(f"no signal is named {unknown.signal!r}; declare it in the extension's signals")
         except InvalidPark as error:
             return results.invalid_park(self._tool.name, str(error), self._output.tail, self._diagnostics)
-        return ParkRequest(kind="park", until=found.until, keys=found.keys, checkpoint=found.checkpoint, ask=found.ask)
+        ask = show_ask(self._host.registry.redact, found.ask, self._tool.name)
+        return ParkRequest(kind="park", until=found.until, keys=found.keys, checkpoint=found.checkpoint, ask=ask)
 
     def _failed(self, error: BaseException) -> ToolOutcome:
         if isinstance(error, RetryTool) and self._may_rerun and self._attempt < _max_attempts():

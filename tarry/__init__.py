@@ -71,6 +71,7 @@ from tarry.hooks import (
 )
 from tarry.models import NoModel
 from tarry.offers import Offer, OfferAsked, Offered, ToolOffer
+from tarry.redaction import Redact, Shown
 from tarry.sections import PromptTold, Section
 from tarry.tasks import DurableTask, Go, Outcome
 from tarry.tools import RetryTool, Tool, ToolResult, tool
@@ -133,6 +134,7 @@ __all__ = [
     "PromptTold",
     "Question",
     "Received",
+    "Redact",
     "Registry",
     "Replace",
     "RequestConflict",
@@ -145,6 +147,7 @@ __all__ = [
     "Send",
     "ServerUnavailable",
     "Settled",
+    "Shown",
     "Signal",
     "SignalKey",
     "SignalResult",

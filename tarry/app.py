@@ -20,6 +20,7 @@ from tarry.environment import EnvironmentFactory
 from tarry.hooks import Hooks
 from tarry.models import Model, NoModel
 from tarry.offers import Offer
+from tarry.redaction import Redact
 from tarry.sections import Section
 from tarry.tasks import DurableTask
 from tarry.tools import Tool
@@ -58,7 +59,10 @@ class Registry:
     with one name the one installed last counts. `defaults` are the choices of whoever chooses nothing.
     """
 
-    def __init__(self, extensions: Iterable[Extension] = (), defaults: Agent | None = None) -> None:
+    def __init__(
+        self, extensions: Iterable[Extension] = (), defaults: Agent | None = None, redact: Redact | None = None
+    ) -> None:
+        self.redact = redact
         self._extensions: dict[str, Extension] = {}
         self._defaults = defaults or Agent()
         self._offered: tuple[str, ...] | None = None
@@ -100,7 +104,7 @@ class Registry:
         Edits are of what the defaults leave, and the defaults' own of all that is installed.
         """
         names = select(agent.extensions, select(self._defaults.extensions, tuple(self._extensions)))
-        chosen = Registry((one for name, one in self._extensions.items() if name in names), self._defaults)
+        chosen = Registry((one for name, one in self._extensions.items() if name in names), self._defaults, self.redact)
         chosen._offered = select(agent.tools, select(self._defaults.tools, tuple(chosen.tools)))
         return chosen
 
@@ -224,7 +228,8 @@ class App:
 
     `model` is the one of conversations that chose none, under its own name; `models` are others to choose from, by the
     names that conversations know them by. `defaults` are choices for conversations that made none: without them the
-    model and the instructions above, all extensions with all their tools, and no thinking (spec §7.6).
+    model and the instructions above, all extensions with all their tools, and no thinking (spec §7.6). `redact` is
+    asked what of arguments, questions and log lines may be shown (spec §20.4).
     """
 
     model: Model | None = None
@@ -233,13 +238,15 @@ class App:
     webhooks: Sequence[WebhookSource] = ()
     models: Mapping[str, Model] = field(default_factory=dict)
     defaults: Agent = field(default_factory=Agent)
+    redact: Redact | None = None
 
     @property
     def registry(self) -> Registry:
         """The extensions, installed in order."""
         instructions = self.instructions if self.defaults.instructions is None else self.defaults.instructions
         name = self.defaults.model or (self.model.name if self.model else None)
-        return Registry(self.extensions, self.defaults.model_copy(update={"model": name, "instructions": instructions}))
+        defaults = self.defaults.model_copy(update={"model": name, "instructions": instructions})
+        return Registry(self.extensions, defaults, self.redact)
 
     @property
     def known_models(self) -> dict[str, Model]:

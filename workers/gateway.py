@@ -24,6 +24,7 @@ from temporalio.client import Client
 from tarry.app import App
 from tarry.connect import ConnectError, connect
 from tarry.loading import LoadError, load_app
+from tarry.redaction import redact_logs
 from tarry.settings import Settings, SettingsError, load_settings
 from tarry.store import StoreError
 from tarry.webhooks import WebhookError
@@ -150,7 +151,9 @@ def main() -> None:
         name = arguments.app or settings.app
         if name is None:
             raise LoadError("no application: give --app module:attribute or set TARRY_APP")
-        asyncio.run(serve(load_app(name), settings))
+        app = load_app(name)
+        redact_logs(app.redact)
+        asyncio.run(serve(app, settings))
     except (LoadError, SettingsError, StoreError, ConnectError, WebhookError, ListenError) as error:
         print(f"gateway: {error}", file=sys.stderr)
         raise SystemExit(2) from None

@@ -42,6 +42,7 @@ from tarry.client.registry import announce
 from tarry.connect import ConnectError, check_search_attributes, connect
 from tarry.entries import EntryCache, EntryReader
 from tarry.loading import LoadError, load_app
+from tarry.redaction import redact_logs
 from tarry.settings import Settings, SettingsError, load_settings
 from tarry.store import BlobStore, StoreError
 from workers.lost_sight import look_every
@@ -173,7 +174,9 @@ def main() -> None:
         name = arguments.app or settings.app
         if name is None:
             raise LoadError("no application: give --app module:attribute or set TARRY_APP")
-        asyncio.run(serve(load_app(name), settings))
+        app = load_app(name)
+        redact_logs(app.redact)
+        asyncio.run(serve(app, settings))
     except (LoadError, SettingsError, StoreError, ConnectError) as error:
         print(f"worker: {error}", file=sys.stderr)
         raise SystemExit(2) from None

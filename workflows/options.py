@@ -188,5 +188,6 @@ def child(workflow_id: str, conversation_id: str, digest: str, label: str, tool:
 
 def summary(call: ResolvedCall) -> str:
     """A line for the Web UI: the tool and the head of its arguments."""
-    arguments = ", ".join(f"{name}={value!r}" for name, value in call.arguments.items())
+    shown = call.arguments if call.shown is None else call.shown
+    arguments = ", ".join(f"{name}={value!r}" for name, value in shown.items())
     return bound_text(f"{call.tool}({arguments})", max_bytes=150, max_lines=1).text

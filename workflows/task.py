@@ -70,7 +70,9 @@ class Task(Durable):
         return results.invalid_park(self._input.call.tool, problem)
 
     def _note(self, park: Park) -> ParkedNote:
-        return parked_note(park, self._input.call.tool, self._arguments)
+        shown = self._input.call.shown
+        excerpt = None if shown is None else {"input": shown.get("input")}
+        return parked_note(park, self._input.call.tool, self._arguments, excerpt)
 
     def _view(self) -> TaskView:
         return self._viewed(self._input.conversation_id, self._input.call.tool, self._arguments)

@@ -139,7 +139,10 @@ class ToolCall(Durable):
         return results.invalid_park(self._input.call.tool, problem)
 
     def _note(self, park: Park) -> ParkedNote:
-        return parked_note(park, self._input.call.tool, self._call.arguments)
+        asked = self._input.call
+        # What a hook put in their place nobody has looked at for what may be shown.
+        excerpt = {} if asked.shown is not None and self._call.arguments != asked.arguments else asked.shown
+        return parked_note(park, asked.tool, self._call.arguments, excerpt)
 
     def _view(self) -> TaskView:
         return self._viewed(self._input.conversation_id, self._input.call.tool, self._call.arguments)

@@ -34,8 +34,8 @@ def labels(keys: Sequence[SignalKey]) -> list[str]:
     return [*shown, f"+{rest}"] if rest else shown
 
 
-def parked_note(park: Park, tool: str, arguments: dict[str, Any]) -> ParkedNote:
-    """The note that lists read (spec §9.2)."""
+def parked_note(park: Park, tool: str, arguments: dict[str, Any], excerpt: dict[str, Any] | None = None) -> ParkedNote:
+    """The note that lists read (spec §9.2). `excerpt`: what is shown of the arguments; None: as they are."""
     shown = tuple(_fitting(map(_label, _first(park.keys))))
     return ParkedNote(
         since=park.since,
@@ -45,7 +45,7 @@ def parked_note(park: Park, tool: str, arguments: dict[str, Any]) -> ParkedNote:
         text=_bounded(park.ask.text, MAX_TEXT_BYTES) if park.ask else "",
         for_whom=_bounded(park.ask.for_whom, MAX_WHOM_BYTES) if park.ask else "",
         tool=tool,
-        arguments=_bounded(canonical_json(arguments), MAX_ARGUMENTS_BYTES),
+        arguments=_bounded(canonical_json(arguments if excerpt is None else excerpt), MAX_ARGUMENTS_BYTES),
         digest=arguments_digest(tool, arguments),
     )
 

@@ -223,6 +223,9 @@ class ResolvedCall(Frozen):
     heard: Literal["", "quick", "io"] = Field(default="", description="which hooks hear of its result")
     timeout: float = 3600.0
     hears_steers: bool = Field(default=False, description="whether it is told that a steer is queued")
+    shown: dict[str, Any] | None = Field(
+        default=None, description="the arguments as lists and summaries show them; None: as they are (spec §20.4)"
+    )
 
 
 class ModelTurn(Beside):
