@@ -22,7 +22,7 @@ from rich.console import Console
 from temporalio.client import Client
 
 from tarry import Harness
-from tarry.connect import data_converter
+from tarry.connect import converter_of
 from tarry.embedded import DYNAMIC_CONFIG, SQLITE_PRAGMAS, EmbeddedServer, ServerError, ServerOptions
 from tarry.processes import Child, ChildError, environment_of, worker
 from tarry.settings import Settings, SettingsError
@@ -75,8 +75,9 @@ async def rig(start_worker: StartWorker, *, in_file: bool = False) -> AsyncItera
             ours = {"TARRY_STORE": str(store), "TARRY_TASK_QUEUE": TASK_QUEUE}
             environment = environment_of(server.address) | ours
             async with start_worker(Path(name) / "worker.log", environment) as child:
-                client = await Client.connect(server.address, data_converter=data_converter(str(store)))
-                harness = Harness(client, Settings(store=str(store), task_queue=TASK_QUEUE))
+                settings = Settings(store=str(store), task_queue=TASK_QUEUE)
+                client = await Client.connect(server.address, data_converter=converter_of(settings))
+                harness = Harness(client, settings)
                 yield Rig(client, harness, server, child, store, database)
 
 

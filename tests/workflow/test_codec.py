@@ -135,6 +135,7 @@ async def kept_by(folder: Path, **chosen: Any) -> dict[str, list[str]]:
 
 async def test_no_text_of_a_conversation_is_in_the_servers_file_or_in_the_store(tmp_path: Path) -> None:
     assert await kept_by(tmp_path, **codec("new")) == {name: [] for name in TEXTS}
+    assert files_with(VARIABLES["TEST_KEY_NEW"], tmp_path) == []
 
 
 async def test_without_keys_each_of_these_texts_is_found_there(tmp_path: Path) -> None:
@@ -232,6 +233,23 @@ async def test_a_forged_payload_is_refused_and_the_call_goes_on(server: Embedded
         refused, taken = await call.receipts()
         assert (refused.answer, taken.answer) == ("invalid", "delivered")
         assert "it does not fit key new" in refused.reason
+
+
+async def test_a_forged_payload_of_a_key_that_nobody_has_stops_that_call_alone(
+    server: EmbeddedServer, tmp_path: Path
+) -> None:
+    waits = Waits(FOR_AN_ANSWER)
+    forged = ("--input", '"forged"', "--input-meta", f"encoding={ENCODING.decode()}", "--input-meta", f"{KEY_ID}=gone")
+    async with stage(server, waiting_app(waits.tool), tmp_path, **codec("new")) as on:
+        struck, other = await start(on, waits.tool), await start(on, waits.tool)
+        await struck.parked()
+        await other.parked()
+        await succeeds(server, "workflow", "signal", "--workflow-id", struck.id, "--name", ANSWER.name, *forged)
+        [failed, *_] = await eventually(lambda: failures(struck))
+        await other.signal("done", {"text": "it goes on"})
+
+        assert "it goes on" in (await other.ends()).text
+        assert "encrypted with key gone" in str(await on.client.data_converter.decode_failure(failed))
 
 
 async def test_a_deployment_moves_to_keys_while_a_call_is_parked(server: EmbeddedServer, tmp_path: Path) -> None:
