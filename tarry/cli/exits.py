@@ -13,6 +13,7 @@ import typer
 from temporalio.service import RPCError
 
 from tarry.client import ServerUnavailable, TarryError
+from tarry.codec import UnreadablePayload
 from tarry.connect import ConnectError
 from tarry.embedded import ServerError
 from tarry.loading import LoadError
@@ -73,6 +74,8 @@ def problem_of(error: BaseException) -> Problem | None:
             | FileError()
         ):
             return Problem(ExitCode.PUT_RIGHT, _kind(error), str(error))
+        case UnreadablePayload():
+            return Problem(ExitCode.PUT_RIGHT, "unreadable", f"what is asked for is not readable: {error}")
         case TarryError():
             return Problem(ExitCode.NO_ANSWER, _kind(error), str(error))
         case RPCError():

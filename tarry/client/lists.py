@@ -4,13 +4,27 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from datetime import datetime
+from typing import TypeVar
 
 from temporalio.api.workflow.v1 import WorkflowExecutionInfo
 from temporalio.api.workflowservice.v1 import ListWorkflowExecutionsRequest
-from temporalio.client import Client
+from temporalio.client import Client, WorkflowExecution
+
+from tarry.codec import UnreadablePayload
+
+T = TypeVar("T")
 
 _PAGE = 1_000
 _IS_OPEN = 'ExecutionStatus = "Running"'
+
+
+async def listed_memo(execution: WorkflowExecution, name: str, default: T, as_type: type[T]) -> T:
+    """A memo of one of many: the default too where this process cannot read it, or one would hide all others."""
+    try:
+        found: T = await execution.memo_value(name, default, type_hint=as_type)
+    except UnreadablePayload:
+        return default
+    return found
 
 
 def literal(value: str | datetime) -> str:

@@ -8,7 +8,7 @@ from temporalio.client import Client
 
 from tarry import attributes
 from tarry.client.errors import reaching_server
-from tarry.client.lists import literal
+from tarry.client.lists import listed_memo, literal
 from tarry.client.work import parked_note
 from tarry.core.live import Question
 from tarry.core.paths import path_of, root_of
@@ -58,7 +58,7 @@ async def _owners(client: Client, conversations: set[str]) -> dict[str, str]:
             ids = ", ".join(literal(conversation) for conversation in new[start : start + _BATCH])
             query = f'WorkflowType = "{CONVERSATION}" AND WorkflowId IN ({ids}) AND {_OPEN}'
             async for execution in client.list_workflows(query):
-                if owner := await execution.memo_value(OWNER_MEMO, "", type_hint=str):
+                if owner := await listed_memo(execution, OWNER_MEMO, "", str):
                     owners[execution.id] = owner
         conversations = {root_of(owner) for owner in owners.values()}
     return owners

@@ -8,6 +8,8 @@ from pydantic import Field
 from temporalio.client import WorkflowExecution
 
 from tarry import attributes
+from tarry.client.lists import listed_memo
+from tarry.codec import UnreadablePayload
 from tarry.core.lineage import PARENT_MEMO, Parent
 from tarry.core.messages import Frozen
 from tarry.core.protocol import CONVERSATION, DURABLE_TASK, GENERATION, TOOL_CALL
@@ -67,7 +69,7 @@ def kind_of(execution: WorkflowExecution) -> str:
 
 async def parent_of(execution: WorkflowExecution) -> Parent | None:
     """Whose entries a fork begins with, None of what is no fork."""
-    parent: Parent | None = await execution.memo_value(PARENT_MEMO, default=None, type_hint=Parent)
+    parent: Parent | None = await listed_memo(execution, PARENT_MEMO, None, Parent)
     return parent
 
 
@@ -75,5 +77,10 @@ async def parked_note(execution: WorkflowExecution) -> ParkedNote | None:
     """What a parked task says of itself, None of one that is not parked: the memo outlives the park."""
     if (execution.typed_search_attributes.get(attributes.STATE) or "") in _NOT_PARKED:
         return None
-    note: ParkedNote | None = await execution.memo_value(PARKED_MEMO, default=None, type_hint=ParkedNote)
+    try:
+        note: ParkedNote | None = await execution.memo_value(PARKED_MEMO, default=None, type_hint=ParkedNote)
+    except UnreadablePayload as error:
+        # One that this process cannot read must not hide all others; without keys nobody answers it by mistake.
+        tool = execution.typed_search_attributes.get(attributes.TOOL) or ""
+        return ParkedNote(since=execution.start_time, text=f"[not readable: {error}]", tool=tool)
     return note

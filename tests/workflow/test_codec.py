@@ -252,6 +252,24 @@ async def test_a_forged_payload_of_a_key_that_nobody_has_stops_that_call_alone(
         assert "encrypted with key gone" in str(await on.client.data_converter.decode_failure(failed))
 
 
+async def test_lists_show_what_is_not_readable_here_beside_all_the_rest(server: EmbeddedServer, tmp_path: Path) -> None:
+    waits = Waits(Sleep(signals=[ANSWER.key("done")], until=HOUR, ask="Did it work?"))
+    async with (
+        stage(server, waiting_app(waits.tool), tmp_path / "a", **codec("new")) as encrypted,
+        stage(server, waiting_app(waits.tool), tmp_path / "b") as clear,
+    ):
+        theirs, ours = await start(encrypted, waits.tool), await start(clear, waits.tool)
+        await theirs.parked()
+        await ours.parked()
+        items = {item.id: item async for item in clear.harness.work()}
+        questions = {one.task_id: one for one in await clear.harness.questions()}
+
+    assert items[ours.id].question == questions[ours.id].question == "Did it work?"
+    assert (items[theirs.id].state, items[theirs.id].tool) == ("sleeping", "waits")
+    assert "encrypted with key new" in items[theirs.id].question
+    assert (questions[theirs.id].keys, questions[theirs.id].digest) == ((), "")
+
+
 async def test_a_deployment_moves_to_keys_while_a_call_is_parked(server: EmbeddedServer, tmp_path: Path) -> None:
     waits = Waits(FOR_AN_ANSWER, Sleep(signals=[ANSWER.key("more")], until=HOUR))
     async with idle_stage(server, waiting_app(waits.tool), tmp_path) as before:
