@@ -19,7 +19,7 @@ from temporalio.exceptions import ActivityError, ChildWorkflowError, FailureErro
 from temporalio.workflow import ChildWorkflowHandle
 
 from tarry.core.keeping import ADOPT, TERMINATE, Adopted, AdoptInput, TerminateInput
-from tarry.core.protocol import ABORT, DURABLE_TASK, TOOL_CALL, ResolvedCall, RunSettings, ToolOutcome, digest
+from tarry.core.protocol import ABORT, DURABLE_TASK, TOOL_CALL, ResolvedCall, ToolOutcome, digest
 from tarry.core.task_state import Child, State, TaskInput, TaskOutcome, ToolCallInput
 from tarry.core.text import canonical_json
 from tarry.core.waiting import AbortInput, CreateChild
@@ -37,10 +37,10 @@ _OUTCOMES: dict[str, type[ToolOutcome | TaskOutcome]] = {"call": ToolOutcome, "t
 class Children:
     """The children of one task."""
 
-    def __init__(self, state: State, settings: RunSettings, tree: str) -> None:
+    def __init__(self, state: State, owner: ToolCallInput | TaskInput) -> None:
         self._state = state
-        self._settings = settings
-        self._tree = tree
+        self._settings = owner.settings
+        self._owner = owner
         self._live: dict[str, asyncio.Task[None]] = {}
 
     @property
@@ -97,7 +97,13 @@ class Children:
         )
         outcome = _OUTCOMES[wanted.kind]
         if wanted.kind == "task":
-            input = TaskInput(conversation_id=conversation_id, call=call, settings=self._settings, tree=self._tree)
+            input = TaskInput(
+                conversation_id=conversation_id,
+                call=call,
+                settings=self._settings,
+                tree=self._owner.tree,
+                permit_of=self._owner.permit_of,
+            )
             return await workflow.start_child_workflow(DURABLE_TASK, input, result_type=outcome, **config)
         nested = ToolCallInput(
             conversation_id=conversation_id,
@@ -107,7 +113,8 @@ class Children:
             nested=True,
             takes_signals=True,
             judged_by_pass=True,
-            tree=self._tree,
+            tree=self._owner.tree,
+            permit_of=self._owner.permit_of,
         )
         return await workflow.start_child_workflow(TOOL_CALL, nested, result_type=outcome, **config)
 

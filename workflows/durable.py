@@ -31,6 +31,7 @@ from tarry.core.protocol import (
     AnnounceInput,
     MemoInput,
 )
+from tarry.core.subagents.run_permit import GO_ON
 from tarry.core.waiting import (
     CHILD_END,
     CREATE_CHILD,
@@ -184,6 +185,8 @@ class Durable(Loop):
             watching.take_watcher(self._state, args)
         elif name == ENDED:
             watching.take_end(self._state, args)
+        elif name == GO_ON:
+            self._leave.take(args)
         elif self._takes_signals:
             self._port.receive(name, args)
 

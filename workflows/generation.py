@@ -6,6 +6,7 @@ a round, when nothing is open. What to do next is decided by `tarry.core.run`.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
@@ -52,10 +53,11 @@ from tarry.core.transcript import (
     user_draft,
 )
 from tarry.core.views import GenerationView
-from workflows import ends, hook_tasks, options
+from workflows import ends, hook_tasks, options, permits
 from workflows.ends import read_signal
 from workflows.keeping import fold, seal
 from workflows.mailing import Mailbox
+from workflows.permits import Permit
 from workflows.round import Round
 from workflows.summarising import RunCompaction, tell_large
 from workflows.supervise import Holder, StopSwitch, supervise
@@ -88,6 +90,7 @@ class Generation:
         self._mailbox = Mailbox(input.conversation_id, self._stop)
         self._mailbox.has_mail, self._mailbox.has_steer = self._state.has_mail, self._state.has_steer
         self._holder = Holder(self._stop)
+        self._permit = Permit(input, self._stop)
         self._compaction = RunCompaction(self._transcript, self._stop)
         # One that was begun before runs compacted ends as it would have ended then.
         self._settings = input.settings.model_copy(update={"compaction": input.settings.compaction and input.compacts})
@@ -95,6 +98,7 @@ class Generation:
     @workflow.run
     async def run(self, input: machine.GenerationInput) -> RunResult:
         """Answer the input; a long run continues as new."""
+        self._serving = asyncio.ensure_future(self._permit.serve())
         result = await supervise(self._body(), self._stop.set)
         if result is None and self._stop.is_set:  # a Stop in the very task that turns over
             result = self._result(machine.Finish("unanswered", "aborted"))
@@ -135,7 +139,8 @@ class Generation:
         match command:
             case machine.Hold():
                 self._phase = "held"
-                return machine.Released() if await self._holder.hold(command.why) else machine.Aborted()
+                released = await self._permit.hold(self._holder, command.why)
+                return machine.Released() if released else machine.Aborted()
             case machine.HearRound():
                 return await self._hear_round()
             case machine.Yield():
@@ -201,11 +206,12 @@ class Generation:
 
     async def _run_calls(self, command: machine.RunCalls) -> machine.Event:
         self._phase = "tools"
-        round = Round(self._input, self._state.turn, command.calls, self._stop, self._mailbox)
+        round = Round(self._input, self._state.turn, command.calls, self._stop, self._mailbox, self._permit)
         for draft in await round.results(self._input.run):
             self._transcript.append(draft)
             if draft.tool is not None:
                 self._state.spent = self._state.spent + draft.tool.spent
+        await self._permit.regain()
         return machine.RoundEnded(None if self._stop.is_set else round.handoff)
 
     async def _hear_round(self) -> machine.Event:
@@ -229,7 +235,8 @@ class Generation:
         answer = await hook_tasks.ask(self._told(moment), self._input.settings, self._stop)
         for problem in answer.problems:
             self._note(problem)
-        found = await hook_tasks.outcomes(self._input, self._state.turn, answer.tasks, self._stop)
+        found = await hook_tasks.outcomes(self._input, self._state.turn, answer.tasks, self._stop, self._permit)
+        await self._permit.regain()
         for outcome in found:
             self._state.spent = self._state.spent + (outcome.spent if outcome else Ledger())
         return HookEnds(answer.go_on, found)
@@ -364,6 +371,8 @@ class Generation:
             self._holder.release()
         elif name == ABORT:
             self._stop.set()
+        elif name in permits.SIGNALS:
+            self._permit.take(name, args)
         elif name == MAIL:
             self._mailbox.hear(read_signal(args, MailTold))
         elif name == CHOICES and (told := read_signal(args, ChoicesTold)) is not None:

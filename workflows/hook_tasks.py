@@ -15,6 +15,7 @@ from tarry.core.task_state import TaskInput, TaskOutcome
 from tarry.core.text import canonical_json
 from workflows import ends, options
 from workflows.adopting import adopt, result_of
+from workflows.permits import Permit
 from workflows.supervise import StopSwitch
 
 
@@ -31,21 +32,32 @@ async def ask(input: RunHookInput, settings: RunSettings, stop: StopSwitch) -> R
 
 
 async def outcomes(
-    run: GenerationInput, turn: int, tasks: tuple[ResolvedCall, ...], stop: StopSwitch
+    run: GenerationInput, turn: int, tasks: tuple[ResolvedCall, ...], stop: StopSwitch, permit: Permit
 ) -> list[TaskOutcome | None]:
     """Run the tasks, together; their outcomes in the order of creation, None for one that left none."""
-    return list(await asyncio.gather(*(_outcome(run, f"h{turn}.{n}", call, stop) for n, call in enumerate(tasks))))
+    return list(
+        await asyncio.gather(*(_outcome(run, f"h{turn}.{n}", call, stop, permit) for n, call in enumerate(tasks)))
+    )
 
 
-async def _outcome(run: GenerationInput, name: str, call: ResolvedCall, stop: StopSwitch) -> TaskOutcome | None:
+async def _outcome(
+    run: GenerationInput, name: str, call: ResolvedCall, stop: StopSwitch, permit: Permit
+) -> TaskOutcome | None:
     if stop.is_set:
         return None
-    content = digest(canonical_json([call.tool, call.arguments]))
     task_id = f"{workflow.info().workflow_id}/{name}"
+    with permit.open(task_id):
+        return await _run(run, task_id, call, stop, permit)
+
+
+async def _run(
+    run: GenerationInput, task_id: str, call: ResolvedCall, stop: StopSwitch, permit: Permit
+) -> TaskOutcome | None:
+    content = digest(canonical_json([call.tool, call.arguments]))
     suffix = ""
     for number in range(2, 100):
         try:
-            return await _start(run, task_id + suffix, content, call, stop)
+            return await _start(run, task_id + suffix, content, call, stop, permit)
         except ChildWorkflowError:  # ended from outside
             return None
         except WorkflowAlreadyStartedError:
@@ -56,10 +68,18 @@ async def _outcome(run: GenerationInput, name: str, call: ResolvedCall, stop: St
     return None
 
 
-async def _start(run: GenerationInput, task_id: str, content: str, call: ResolvedCall, stop: StopSwitch) -> TaskOutcome:
+async def _start(
+    run: GenerationInput, task_id: str, content: str, call: ResolvedCall, stop: StopSwitch, permit: Permit
+) -> TaskOutcome:
     child = await workflow.start_child_workflow(
         DURABLE_TASK,
-        TaskInput(conversation_id=run.conversation_id, call=call, settings=run.settings.for_calls(), tree=run.tree),
+        TaskInput(
+            conversation_id=run.conversation_id,
+            call=call,
+            settings=run.settings.for_calls(),
+            tree=run.tree,
+            permit_of=permit.of,
+        ),
         result_type=TaskOutcome,
         **options.child(task_id, run.conversation_id, content, options.summary(call), call.tool),
     )

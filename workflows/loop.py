@@ -21,15 +21,15 @@ from signals.parking import InvalidPark, Park, Sleep, Wait, park_on
 from signals.parking import park as parked
 from tarry.core import task as machine
 from tarry.core.messages import Usage
+from tarry.core.parked_note import in_words
 from tarry.core.protocol import (
     Reconciliation,
     ResolvedCall,
-    RunSettings,
     ToolOutcome,
     ToolRunInput,
     digest,
 )
-from tarry.core.task_state import Carry, State
+from tarry.core.task_state import Carry, State, TaskInput, ToolCallInput
 from tarry.core.waiting import (
     CleanedUp,
     ParkedNote,
@@ -39,6 +39,7 @@ from tarry.core.waiting import (
 )
 from workflows import ends, patches, watching
 from workflows.children import Children
+from workflows.permits import Leave
 from workflows.port import Port
 from workflows.resting import Rest, show_details, show_parked, show_running
 from workflows.supervise import Holder, StopSwitch, supervise
@@ -56,18 +57,20 @@ MAX_SIGNALS = 8_000
 class Loop(ABC):
     """One task from its first run to its end. Its kind says what a run, a clean-up and an outcome are."""
 
-    def __init__(self, carry: Carry | None, policy: ResolvedCall, settings: RunSettings, tree: str) -> None:
+    def __init__(self, input: ToolCallInput | TaskInput) -> None:
+        carry = input.carry
         self._state = carry.state if carry else State()
         self._box = carry.box if carry else Box()
         self._started: datetime = carry.started if carry else workflow.info().workflow_start_time
         self._shown = self._state.park
-        self._policy = policy
-        self._settings = settings
-        self._tree = tree
+        self._policy = input.call
+        self._settings = input.settings
+        self._tree = input.tree
         self._stop = StopSwitch()
         self._holder = Holder(self._stop)
         self._port = Port(self._box, self._state, self._stop)
-        self._children = Children(self._state, settings, tree)
+        self._children = Children(self._state, input)
+        self._leave = Leave(input.permit_of, self._state, self._stop)
         self._ran_too_long = False
         self._told = 0
 
@@ -96,6 +99,7 @@ class Loop(ABC):
     async def drive(self) -> machine.End | None:
         """Run to the end; None when the workflow should continue as new."""
         self._serving = asyncio.ensure_future(self._port.serve())
+        self._telling = asyncio.ensure_future(self._leave.serve())
         self._limiting = asyncio.ensure_future(self._end_in_time())
         end = await supervise(self._body(), self._stop.set)
         # A Stop, a delivery, or a new child in the very task that turns over.
@@ -134,6 +138,7 @@ class Loop(ABC):
                 case machine.Reconcile():
                     event = await self._reconcile(command.output)
                 case machine.Hold():
+                    self._leave.rest(lambda: not self._holder.why, "somebody who retries it")
                     released = await self._holder.hold(command.why)
                     event = machine.Released() if released else machine.Aborted()
                 case machine.Rest():
@@ -146,6 +151,7 @@ class Loop(ABC):
                 case _:
                     return await self._finished(command)
             command = machine.advance(self._state, event, self._policy)
+            await self._leave.go_on()
             if isinstance(event, machine.Moved) and self._should_turn_over():
                 return None
 
@@ -245,7 +251,9 @@ class Loop(ABC):
             self._shown = park
         show_details(park, note)
         await watching.watch(self._state, park.on)
-        reason = await Rest(park, self._box, self._state, self._port, self._stop, self._should_turn_over).ended()
+        rest = Rest(park, self._box, self._state, self._port, self._stop, self._should_turn_over)
+        self._leave.rest(rest.is_due, in_words(park, note))
+        reason = await rest.ended()
         if self._stop.is_set:
             return machine.Aborted()
         if reason is None and not self._state.reask:

@@ -46,7 +46,7 @@ class Rest:
         """Why it ended, taken: its key consumed, or its keys expired. None: by a Stop, or to turn over."""
         alarm = self._alarm()
         try:
-            await workflow.wait_condition(self._is_due)
+            await workflow.wait_condition(self.is_due)
         finally:
             if alarm is not None:
                 alarm.cancel()
@@ -56,7 +56,8 @@ class Rest:
             commit(self._park, reason, self._box)
         return reason
 
-    def _is_due(self) -> bool:
+    def is_due(self) -> bool:
+        """Whether it is over, or to be turned over."""
         if self._stop.is_set:
             return True
         return self._port.is_quiet and (self._reason() is not None or self._state.reask or self._should_turn_over())
@@ -68,7 +69,7 @@ class Rest:
 
     def _alarm(self) -> asyncio.Task[None] | None:
         # No timer where the park is over at once, or as soon as all that came is judged.
-        if self._park.until is None or self._park.is_over(workflow.now()) or self._is_due():
+        if self._park.until is None or self._park.is_over(workflow.now()) or self.is_due():
             return None
         return asyncio.ensure_future(self._ring())
 

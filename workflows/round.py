@@ -26,6 +26,7 @@ from tarry.core.transcript import Draft, result_draft
 from workflows import options
 from workflows.adopting import adopt, result_of
 from workflows.mailing import Mailbox
+from workflows.permits import Permit
 from workflows.supervise import StopSwitch
 
 
@@ -33,13 +34,20 @@ class Round:
     """The calls of one response."""
 
     def __init__(
-        self, run: GenerationInput, turn: int, calls: tuple[ResolvedCall, ...], stop: StopSwitch, mailbox: Mailbox
+        self,
+        run: GenerationInput,
+        turn: int,
+        calls: tuple[ResolvedCall, ...],
+        stop: StopSwitch,
+        mailbox: Mailbox,
+        permit: Permit,
     ) -> None:
         self._input = run
         self._turn = turn
         self._calls = calls
         self._stop = stop
         self._mailbox = mailbox
+        self._permit = permit
         self.handoff: str | None = None
 
     async def results(self, run: int) -> list[Draft]:
@@ -68,13 +76,15 @@ class Round:
     async def _outcome(self, slot: int, call: ResolvedCall) -> ToolOutcome:
         if call.error is not None:
             return results.refusal(call.error)
+        await self._permit.regain()  # one behind another, which may have ended at rest
         if self._stop.is_set:
             return results.aborted(call.tool, started=False)
         task_id = f"{workflow.info().workflow_id}/t{self._turn}.{slot}"
-        try:
-            return await self._run(task_id, call)
-        except ChildWorkflowError as error:
-            return _ended_from_outside(call.tool, error)
+        with self._permit.open(task_id):
+            try:
+                return await self._run(task_id, call)
+            except ChildWorkflowError as error:
+                return _ended_from_outside(call.tool, error)
 
     async def _run(self, task_id: str, call: ResolvedCall) -> ToolOutcome:
         """Start the call, or adopt the one that has its id; after a mismatch under the next id."""
@@ -102,6 +112,7 @@ class Round:
                 takes_signals=True,
                 judged_by_pass=True,
                 tree=self._input.tree,
+                permit_of=self._permit.of,
             ),
             result_type=ToolOutcome,
             **options.child(task_id, self._input.conversation_id, arguments, options.summary(call), call.tool),

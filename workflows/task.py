@@ -26,7 +26,7 @@ class Task(Durable):
 
     @workflow.init
     def __init__(self, input: TaskInput) -> None:
-        super().__init__(input.carry, input.call, input.settings, input.tree)
+        super().__init__(input)
         self._input = input
 
     @workflow.run

@@ -44,7 +44,7 @@ class ToolCall(Durable):
 
     @workflow.init
     def __init__(self, input: ToolCallInput) -> None:
-        super().__init__(input.carry, input.call, input.settings, input.tree)
+        super().__init__(input)
         self._input = input
         # A marker in its input in place of a patch in its history: what was begun before ignored such signals.
         self._takes_signals = input.takes_signals

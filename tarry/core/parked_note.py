@@ -50,6 +50,15 @@ def parked_note(park: Park, tool: str, arguments: dict[str, Any], excerpt: dict[
     )
 
 
+def in_words(park: Park, note: ParkedNote) -> str:
+    """What it waits for, on one line."""
+    if note.text:
+        return bound_text(note.text, max_bytes=200, max_lines=1).text.strip()
+    if park.on:
+        return f"{len(park.on)} tasks"
+    return ", ".join(note.keys[:3]) or _until(park)
+
+
 def parked_details(task_id: str, park: Park, note: ParkedNote) -> str:
     """Markdown for the Web UI: what it waits for, since when, until when, for whom, and what wakes it."""
     whom = f" for {note.for_whom}" if note.for_whom else ""

@@ -68,6 +68,7 @@ class State(BaseModel):
     )
     spent: Ledger = Field(default=Ledger(), description="that it reported, and its children")
     watchers: list[str] = Field(default_factory=list, description="tasks that want to know when this one is over")
+    rests: bool = Field(default=False, description="its run was told that it rests, and is asked before it goes on")
 
     @property
     def ended(self) -> dict[str, bool]:
@@ -119,6 +120,7 @@ class TaskInput(Frozen):
     settings: RunSettings
     carry: Carry | None = None
     tree: str = Field(default="", description="that its conversation is a subagent of; empty: a root, or none")
+    permit_of: str = Field(default="", description="the run whose permit it goes on by; empty: it needs none")
 
 
 class TaskOutcome(Frozen):
@@ -145,3 +147,4 @@ class ToolCallInput(Frozen):
         default=False, description="False: begun before one activity judged what came at its gates and asked them"
     )
     tree: str = Field(default="", description="that its conversation is a subagent of; empty: a root, or none")
+    permit_of: str = Field(default="", description="the run whose permit it goes on by; empty: it needs none")

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import AsyncIterator
 from datetime import timedelta
 
-from tarry import Sleep, ToolApi
+from tarry import App, Extension, Received, Sleep, ToolApi, Wait
 from tarry.acknowledged import Acknowledged
+from tarry.client import Conversation
 from tarry.core.protocol import PlainSignal
 from tarry.core.subagents.protocol import AGENTS, READ_DONE, tree_of
-from tarry.testing import ScriptedModel, call, say
+from tarry.testing import ScriptedModel, call, calls, say
 from tarry.tools import tool
+from tests.replay.scenarios import open_run
 from tests.replay.studio import Studio
-from tests.support.fake_tree import fake_tree
-from tests.support.stage import app_of
+from tests.support.fake_tree import FakeTree, fake_tree
+from tests.support.parking import ANSWER, HOUR, Answer
+from tests.support.stage import Stage, app_of
 from tests.support.waiting import eventually
 
 
@@ -54,4 +59,51 @@ async def acknowledged_result(studio: Studio) -> None:
         await (await conversation.submit("go")).wait()
 
 
-TURNS = {scenario.__name__: scenario for scenario in (stopped_with_a_tree, acknowledged_result)}
+@tool(replay="safe")
+async def listen(key: str, api: ToolApi) -> Sleep | str:
+    """Wait for one key."""
+    found = await api.read_signal(ANSWER, key)
+    return found.value.text if isinstance(found, Received) else Sleep(signals=[ANSWER.key(key)], until=HOUR)
+
+
+@tool(replay="safe")
+async def outer(api: ToolApi) -> Wait | str:
+    """Wait for a nested call."""
+    nested = await api.execute_tool("listen", {"key": "b"}, key="inner", wait=False)
+    return Wait([nested.task_id]) if api.wake is None else (await nested.result()).text
+
+
+@contextlib.asynccontextmanager
+async def agent(studio: Studio) -> AsyncIterator[tuple[Stage, FakeTree, Conversation]]:
+    """A subagent that has two calls, one with a nested call: all parked, and its permit given back."""
+    model = ScriptedModel([calls(call("listen", key="a"), call("outer")), say("done")])
+    app = App(model=model, extensions=[Extension("test", [listen, outer], [ANSWER])])
+    async with studio.conversation(app) as (on, conversation), fake_tree(on.client, grants=False) as tree:
+        await conversation.start(owner="root~nonce/g1/t1.0", tree=tree.id)
+        submission = await conversation.submit("go")
+        await tree.has_been_told(1)
+        yield on, tree, conversation
+        await submission.wait()
+
+
+async def rested_and_granted(studio: Studio) -> None:
+    """One call is woken, and waits for the permit; the other one goes on at once after that."""
+    async with agent(studio) as (on, tree, conversation):
+        run = await open_run(conversation)
+        await on.harness.signal(f"{run}/t1.0", ANSWER, "a", Answer(text="yes"))
+        await tree.has_been_told(2)
+        await tree.grant()
+        await tree.has_been_told(3)
+        await on.harness.signal(f"{run}/t1.1/k.inner", ANSWER, "b", Answer(text="yes"))
+
+
+async def stopped_while_it_waits_for_its_permit(studio: Studio) -> None:
+    """A call is woken, and stopped before it goes on."""
+    async with agent(studio) as (on, tree, conversation):
+        await on.harness.signal(f"{await open_run(conversation)}/t1.0", ANSWER, "a", Answer(text="yes"))
+        await tree.has_been_told(2)
+        await conversation.abort()
+
+
+_ALL = (stopped_with_a_tree, acknowledged_result, rested_and_granted, stopped_while_it_waits_for_its_permit)
+TURNS = {scenario.__name__: scenario for scenario in _ALL}

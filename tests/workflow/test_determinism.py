@@ -53,6 +53,10 @@ CORE = (
     "gave_way_to_a_person",
     "subagent_that_answers",
     "documents_edited_by_a_tool_and_a_person",
+    "stopped_with_a_tree",
+    "acknowledged_result",
+    "rested_and_granted",
+    "stopped_while_it_waits_for_its_permit",
 )
 SEEDED = (
     "parallel_round",
