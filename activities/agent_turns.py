@@ -20,7 +20,7 @@ from tarry.client.seeding import Seed, Seeding
 from tarry.client.sending import Road
 from tarry.client.tasks import RPC_TIMEOUT
 from tarry.core.ledger import USAGE_MEMO, Ledger
-from tarry.core.messages import AssistantMessage
+from tarry.core.messages import AssistantMessage, StopReason
 from tarry.core.output import OutputSchema
 from tarry.core.protocol import (
     DUPLICATE,
@@ -30,6 +30,7 @@ from tarry.core.protocol import (
     Notify,
     SubmissionView,
     SubmitInput,
+    UnansweredReason,
 )
 from tarry.core.run_settings import RunSettings
 from tarry.core.subagents.orders import BeginTurn, Begun, Birth, Fetched, FetchTurn
@@ -44,6 +45,8 @@ BETWEEN_MESSAGES = "\n\n"
 LOOKED_AT = 64
 """Entries, the newest, among which the last useful text of a turn without an answer is looked for."""
 _MOST_LINES = 1_000_000
+_CUT: dict[StopReason, UnansweredReason] = {"length": "cut_off", "refusal": "refused"}
+"""A person sees how an answer ended; a parent must be told (spec §17.41)."""
 
 
 class AgentTurns:
@@ -125,22 +128,22 @@ class AgentTurns:
         try:
             found = await self._client.get_workflow_handle(order.agent_id).describe(rpc_timeout=RPC_TIMEOUT)
             spent: Ledger | None = await found.memo_value(USAGE_MEMO, default=None, type_hint=Ledger)
-            text = await self._text(order)
+            text, reason = await self._said(order)
         except RPCError as error:
             if error.status != RPCStatusCode.NOT_FOUND:
                 raise
-            spent, text = None, order.answer_text or ""
+            spent, text, reason = None, order.answer_text or "", ""
         bounded = bound_text(text, max_bytes=order.max_bytes, max_lines=_MOST_LINES)
         kept = await kept_text(self._blobs, bounded.text) if bounded.text else None
-        return Fetched(text=kept, is_cut=bounded.is_cut, spent=spent or Ledger())
+        return Fetched(text=kept, is_cut=bounded.is_cut, spent=spent or Ledger(), reason=reason)
 
-    async def _text(self, order: FetchTurn) -> str:
-        if order.answer_text is not None:
-            return order.answer_text
+    async def _said(self, order: FetchTurn) -> tuple[str, UnansweredReason]:
+        """The text; and why it is no whole answer, though the conversation took it for one."""
         view = await ask(self._client, order.agent_id, VIEW, ConversationView)
         if order.answer is not None:
             entry = await self._reader.entry(order.agent_id, order.answer, view.pages, view.end)
-            return entry.message.text if isinstance(entry.message, AssistantMessage) else ""
+            message = entry.message
+            return (message.text, _CUT.get(message.stop, "")) if isinstance(message, AssistantMessage) else ("", "")
         first = Position(index=max(0, view.end.index - LOOKED_AT))
         entries = await self._reader.read(order.agent_id, first, view.end)
         texts = [
@@ -148,4 +151,4 @@ class AgentTurns:
             for entry in entries
             if entry.run == view.runs and isinstance(entry.message, AssistantMessage) and entry.message.text.strip()
         ]
-        return texts[-1] if texts else ""
+        return (texts[-1] if texts else ""), ""

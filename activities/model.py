@@ -87,7 +87,7 @@ class ModelActivities:
         asked = OfferAsked(
             conversation_id=input.conversation_id,
             generation_id=input.generation_id,
-            tree_id=tree_of(input.generation_id),
+            tree_id=input.tree or tree_of(input.generation_id),
             agent=self._registry.resolved(input.agent),
             harness=self._harness,
         )

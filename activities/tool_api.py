@@ -25,6 +25,7 @@ from activities.outcomes import Outcomes
 from activities.output import Output
 from activities.outreach import Outreach
 from activities.reports import failed
+from activities.tree_api import CallersTree
 from signals.box import KeyState
 from signals.parking import Wake
 from signals.tokens import Signal
@@ -56,12 +57,16 @@ Purpose = Literal["memo", "reconcile", "clean-up"]
 
 @dataclass(frozen=True)
 class Host:
-    """What every run on this worker shares. `grace` is how long code has to end once it is stopped."""
+    """What every run on this worker shares.
+
+    `grace` is how long code has to end once it is stopped; `models` are the names of those that can be chosen.
+    """
 
     harness: Harness
     registry: Registry
     outcomes: Outcomes
     grace: timedelta
+    models: tuple[str, ...] = ()
 
 
 class RunApi(Outreach):
@@ -83,6 +88,7 @@ class RunApi(Outreach):
         harness = host.harness
         client = harness.client
         self._harness = harness
+        self._host = host
         registry = host.registry.chosen(input.agent)
         self._agent = host.registry.resolved(input.agent).without_instructions()
         self._hooks = registry.hooks
@@ -118,6 +124,13 @@ class RunApi(Outreach):
     def tree(self) -> str:
         """Id of the workflow that knows the agents of the root conversation; for tools of ours (spec §17.10)."""
         return self._input.tree or tree_of(self._input.task_id)
+
+    @property
+    def agents(self) -> CallersTree:
+        """The tree of agents, as this call sees it."""
+        self._check_open()
+        host = self._host
+        return CallersTree(host.harness, host.registry, host.models, self._input, self._at_home)
 
     @property
     def conversation_id(self) -> str:

@@ -43,7 +43,10 @@ STOP_GRACE = timedelta(seconds=2)
 
 
 class ToolActivities:
-    """Runs the tools of `registry`. Stopped code has `grace` to end, then its thread is abandoned."""
+    """Runs the tools of `registry`, with `models` to choose from.
+
+    Stopped code has `grace` to end, then its thread is abandoned.
+    """
 
     def __init__(
         self,
@@ -52,10 +55,11 @@ class ToolActivities:
         blobs: BlobStore,
         settings: Settings,
         grace: timedelta = STOP_GRACE,
+        models: Sequence[str] = (),
     ) -> None:
         self._registry = registry
         self._outcomes = Outcomes(client, blobs)
-        self._host = Host(Harness(client, settings), registry, self._outcomes, grace)
+        self._host = Host(Harness(client, settings), registry, self._outcomes, grace, tuple(models))
 
     @activity.defn(name=TOOL_RUN)
     async def run(self, input: ToolRunInput) -> ToolOutcome | ParkRequest:

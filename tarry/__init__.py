@@ -13,6 +13,7 @@ from tarry.api import (
     TaskDocument,
     TaskFull,
     ToolApi,
+    TreeApi,
 )
 from tarry.app import App, Extension, Registry
 from tarry.client import (
@@ -166,6 +167,7 @@ __all__ = [
     "ToolApi",
     "ToolOffer",
     "ToolResult",
+    "TreeApi",
     "Turn",
     "Unreadable",
     "UnreadableOutput",

@@ -126,6 +126,17 @@ class Registry:
         )
 
     @property
+    def extensions(self) -> tuple[Extension, ...]:
+        """The extensions, in order of installation."""
+        return tuple(self._extensions.values())
+
+    def without(self, name: str) -> Registry:
+        """All of it but that extension, with all the tools that the choices leave of it."""
+        left = Registry((one for one in self.extensions if one.name != name), self._defaults)
+        left._offered = self._offered
+        return left
+
+    @property
     def tools(self) -> dict[str, Tool]:
         """The tools that are offered by name, in order of installation."""
         tools = {tool.name: tool for extension in self._extensions.values() for tool in extension.tools}

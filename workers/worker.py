@@ -77,7 +77,7 @@ def build_worker(client: Client, app: App, settings: Settings) -> Worker:
     reader = EntryReader(client, blobs, EntryCache(settings.entry_cache_bytes), patience=STORE_PATIENCE)
     grace = timedelta(seconds=settings.shutdown_grace)
     models = ModelActivities(app, reader, Harness(client, settings))
-    tools = ToolActivities(app.registry, client, blobs, settings)
+    tools = ToolActivities(app.registry, client, blobs, settings, models=tuple(app.known_models))
     tasks = TaskActivities(app.registry.tasks, tools)
     gates = GateActivities(app.registry, client)
     waiting = WaitingActivities(app.registry, client)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from tarry.api.agents import AgentsApi, TreeApi
 from tarry.api.children import ChildrenApi, ChildTask, NestedCall, NestedResult
 from tarry.api.conversing import ConversingApi, Send, Start
 from tarry.api.documents import DocumentsApi, TaskDocument
@@ -22,10 +23,11 @@ __all__ = [
     "TaskDocument",
     "TaskFull",
     "ToolApi",
+    "TreeApi",
 ]
 
 
-class ToolApi(RunningApi, SignallingApi, ChildrenApi, ConversingApi, DocumentsApi, Protocol):
+class ToolApi(RunningApi, SignallingApi, ChildrenApi, ConversingApi, DocumentsApi, AgentsApi, Protocol):
     """What a running tool may use. Declare a parameter named `api` to receive it.
 
     Safe to use from the tool's own thread or event loop; the coroutines are for async tools, the

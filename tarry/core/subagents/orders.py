@@ -98,12 +98,14 @@ class FetchTurn(Ordered):
 class Fetched(Frozen):
     """At most `max_bytes` of the text, itself or by reference.
 
-    `spent`: by the agent itself in all its turns so far; None: nobody knows.
+    `spent`: by the agent itself in all its turns so far; None: nobody knows. `reason`: the text was cut off, or is a
+    refusal, and so no answer.
     """
 
     text: Text | None = None
     is_cut: bool = False
     spent: Ledger | None = None
+    reason: UnansweredReason = ""
 
 
 class TellCall(Ordered):

@@ -1,0 +1,135 @@
+"""Waits for agents: how long, what ends them, and that they cost the agents nothing (spec §17.43)."""
+
+from __future__ import annotations
+
+import re
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from tarry.embedded import EmbeddedServer
+from tarry.models import ModelRequest
+from tarry.testing import Call, Reply, call, say
+from tests.support.answers import answer_to, ask
+from tests.support.delegating import Delegation, delegation
+from tests.support.held import HeldTool
+from tests.support.waiting import eventually
+from tests.workflow.test_steers import users
+
+START = call("subagent", agent="scout", prompt="Work.", task_name="look")
+CHILD = [call("work", what="a"), say("found")]
+
+
+async def waiting_call(made: Delegation) -> str:
+    """The id of the one parked `wait_agent`."""
+
+    async def parked() -> list[str]:
+        work = made.on.harness.work(conversation_id=made.root.id)
+        return [one.id async for one in work if one.tool == "wait_agent" and one.state == "sleeping"]
+
+    return (await eventually(parked))[0]
+
+
+@pytest.mark.parametrize("seconds", [-1, 0, 1])
+async def test_wait_that_brings_nothing_says_since_when_the_child_runs_and_leaves_it_alone(
+    server: EmbeddedServer, tmp_path: Path, seconds: float
+) -> None:
+    held = HeldTool()
+    root = [START, call("wait_agent", timeout_seconds=seconds), call("list_agents"), say("done")]
+    async with delegation(server, tmp_path, root, {"scout": CHILD}, tools=[held.tool]) as made:
+        answer = await ask(made.root)
+        await held.begun()
+        held.go.set()
+        row = await made.becomes("/root/look", "idle")
+
+    waited, listed = answer.texts[1:]
+    assert waited.startswith("Nothing yet, which says nothing against them")
+    assert re.search(r"- /root/look: (starting|running) since \d\d:\d\d:\d\d UTC \(\d+ s\)", waited)
+    assert re.match(r"/root/look (starting|running) since", listed)
+    assert row.turns == 1
+    assert len(made.heard.requests["root"]) == 4
+
+
+@pytest.mark.parametrize(("wanted", "granted"), [({}, 30), ({"timeout_seconds": 10_000}, 120)])
+async def test_wait_has_a_deadline_of_half_a_minute_and_of_two_minutes_at_most(
+    server: EmbeddedServer, tmp_path: Path, wanted: dict[str, float], granted: int
+) -> None:
+    held = HeldTool()
+    root = [START, call("wait_agent", **wanted), say("done")]
+    async with delegation(server, tmp_path, root, {"scout": CHILD}, tools=[held.tool]) as made:
+        first = await made.root.submit("go")
+        view = await made.on.harness.task(await waiting_call(made))
+        held.go.set()
+        answer = await answer_to(made.root, first)
+
+    assert view.since is not None
+    assert view.until is not None
+    # It is counted from the start of the call, and that is parked a moment later.
+    assert timedelta(seconds=granted - 5) < view.until - view.since <= timedelta(seconds=granted)
+    assert answer.texts[1] == "/root/look ended its turn.\nfound"
+
+
+async def test_steer_ends_a_wait_early_and_what_is_said_before_a_stop_is_never_lost_in_silence(
+    server: EmbeddedServer, tmp_path: Path
+) -> None:
+    held = HeldTool()
+
+    def users_of(request: ModelRequest) -> list[str]:
+        return [one.text for one in request.messages if one.role == "user"]
+
+    first_wait = [START, call("wait_agent", timeout_seconds=120)]
+
+    def script(request: ModelRequest) -> Reply | Call:
+        said = users_of(request)
+        if said == ["go"]:
+            return first_wait[sum(one.role == "assistant" for one in request.messages)]
+        return say("fine") if said[-1] == "again" else call("wait_agent", timeout_seconds=120)
+
+    async with delegation(server, tmp_path, [script] * 3, {"scout": CHILD}, tools=[held.tool]) as made:
+        first = await made.root.submit("go")
+        waits = await waiting_call(made)
+        s1 = await made.root.submit("s1", when_busy="steer")
+
+        async def next_wait() -> bool:
+            return await waiting_call(made) != waits
+
+        await eventually(next_wait)
+        s2 = await made.root.submit("s2", when_busy="steer")
+        await made.root.abort()
+        ended = await answer_to(made.root, first)
+        s1_end, s2_end = await s1.wait(), await s2.wait()
+        answer = await answer_to(made.root, await made.root.submit("again"))
+
+    assert "somebody has spoken to you meanwhile" in answer.texts[1]
+    assert (ended.end, s1_end.reason, s2_end.reason) == ("unanswered aborted", "aborted", "aborted")
+    assert len(answer.results) == 3
+    said = users(answer.entries)
+    assert said in (["go", "s1", "again"], ["go", "s1", "s2", "again"])
+    assert answer.end == "done"
+
+
+@pytest.mark.parametrize("target", ["..", "/root", "."])
+async def test_wait_for_an_agent_above_is_a_circle_and_refused_at_once(
+    server: EmbeddedServer, tmp_path: Path, target: str
+) -> None:
+    root = [call("subagent", agent="lead", prompt="Lead.", task_name="lead"), call("wait_agent"), say("done")]
+    lead = [call("wait_agent", agent=target), say("led")]
+    async with delegation(server, tmp_path, root, {"lead": lead}) as made:
+        await ask(made.root)
+
+    told = made.heard.requests["lead"][-1].messages[-1].text
+    assert "waiting in a circle" in told
+
+
+async def test_siblings_cannot_wait_for_each_other(server: EmbeddedServer, tmp_path: Path) -> None:
+    root = [call("subagent", agent="lead", prompt="Lead.", task_name=name) for name in ("a", "b")]
+    lead = [call("wait_agent", agent="/root/b"), call("wait_agent", agent="../a"), say("led")]
+    async with delegation(server, tmp_path, [*root, call("wait_agent"), say("done")], {"lead": lead}) as made:
+        await ask(made.root)
+        await made.becomes("/root/a", "idle")
+        await made.becomes("/root/b", "idle")
+
+    told = [one.text for one in made.heard.requests["lead"][-1].messages if one.role == "tool"]
+    assert all("circle" in text or "is no child of" in text for text in told)
+    assert len(told) == 2
