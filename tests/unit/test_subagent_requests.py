@@ -222,6 +222,12 @@ def test_no_agent_goes_on_in_foreground_mode_but_an_open_turn_is_joined() -> Non
     assert refusal(lambda: bench.follow_up("a", "more")) == "foreground"
 
 
+def test_a_schema_that_no_run_would_take_is_refused_before_anything_is_there() -> None:
+    bench = Bench()
+    assert refusal(lambda: bench.start("a", output={"description": "x" * 17_000})) == "invalid"
+    assert bench.tree.agents == {}
+
+
 def test_a_prompt_has_the_limits_of_a_message() -> None:
     bench = Bench()
     assert refusal(lambda: bench.start("a", prompt="x" * 131_073)) == "message_too_large"

@@ -80,6 +80,15 @@ def test_a_stop_of_an_earlier_run_that_comes_late_leaves_what_a_later_run_starte
     assert states(bench) == {"/root/old": "stopping", "/root/new": "running"}
 
 
+def test_a_stop_of_an_earlier_run_leaves_a_turn_that_a_later_run_has_joined() -> None:
+    bench = Bench()
+    bench.start("a", by=bench.caller(run=1))
+    bench.work()
+    bench.follow_up("a", "and this", by=bench.caller(run=2))
+    bench.stopped(run=1)
+    assert states(bench) == {"/root/a": "running"}
+
+
 def test_a_stop_is_heard_once() -> None:
     bench = Bench()
     bench.start("a")

@@ -332,9 +332,11 @@ def test_an_end_that_is_known_before_its_begin_consumes_and_ends_once() -> None:
     bench.start("a")
     order = under_way(bench)
     bench.settle("/root/a")
-    assert (bench.tree.due(), bench.tree.listing().agents[0].pending) == ([], 0)
-    bench.tree.done(order.order_id, Begun(), NOW)
-    bench.work()
+    assert bench.tree.listing().agents[0].pending == 0
+    assert [one.kind for one in bench.work()] == ["fetch-turn"]
+    before = bench.tree.model_copy(deep=True)
+    bench.tree.done(order.order_id, Begun(failed="it was late"), NOW)
+    assert bench.tree == before
     assert len(bench.read().completions) == 1
 
 

@@ -184,6 +184,12 @@ class Orders(BaseModel):
         self.open = [order for order in self.open if order is not found]
         return found
 
+    def settle(self, request_id: str) -> None:
+        """What was submitted under this id is over: the order is done, though nobody has said so yet."""
+        self.open = [
+            order for order in self.open if not (isinstance(order, BeginTurn) and order.request_id == request_id)
+        ]
+
     def withdraw(self, request_id: str) -> bool:
         """Take the order back that submits under this id; whether it was not under way yet."""
         before = len(self.open)

@@ -27,7 +27,6 @@ class Turn(BaseModel):
     turn_id: str
     phase: Phase = "queued"
     mode: RuntimeMode
-    asked_run: int = Field(description="number of the run that asked for it; 0: a person did")
     open: list[str] = Field(default_factory=list, description="request ids that have not settled")
     requests: int = Field(default=1, description="how many there were")
     end: Settled | None = Field(default=None, description="of the newest request that has settled")
@@ -84,7 +83,7 @@ class AgentRecord(BaseModel):
     turns: int = 0
     fetching: int = Field(default=0, description="turns that have ended, and whose answer is being looked up")
     ended: int = Field(default=0, description="turns of which there was a completion")
-    asked_run: int = Field(default=0, description="number of the parent's run that asked for its newest turn")
+    asked_run: int = Field(default=0, description="the newest run that asked for its newest turn; 0: a person did")
     seen_run: int = Field(default=0, description="the highest number of a run of its own that was seen")
     ended_run: int = Field(default=0, description="the highest number of a run of a turn that is over")
     undelivered: int = 0
@@ -102,7 +101,7 @@ class AgentRecord(BaseModel):
         """A turn after all others."""
         self.turns += 1
         turn_id = f"{self.agent_id}.{self.turns}"
-        turn = Turn(turn_id=turn_id, mode=mode, asked_run=asked_run, open=[turn_id], since=now)
+        turn = Turn(turn_id=turn_id, mode=mode, open=[turn_id], since=now)
         self.asked_run = asked_run
         if self.turn is None:
             self.turn = turn

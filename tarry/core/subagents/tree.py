@@ -7,8 +7,11 @@ changes nothing; one that comes again, from the same call, is answered as it was
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Literal, Self
+from typing import Any, Literal, Self
 
+from pydantic import ValidationError
+
+from tarry.core.output import OutputSchema
 from tarry.core.protocol import digest
 from tarry.core.subagents.answers import check_same, content
 from tarry.core.subagents.completions import Waiter
@@ -68,6 +71,7 @@ class Tree(Stops):
         self._check_number(parent)
         path = self.paths.name(parent, request.task_name, request.description)
         Mailbox().check(request.prompt)
+        _check_output(request.output)
         mode = self._mode(request)
         self.check_permit(request.caller, mode)
         agent = AgentRecord(
@@ -166,7 +170,7 @@ class Tree(Stops):
         state: Literal["running", "queued", "joined"] = "joined"
         if open_turn is not None:
             turn = open_turn
-            self.join(agent, turn)
+            self.join(agent, turn, request.caller)
             if not turn.has_begun:
                 state = "queued"
         else:
@@ -264,6 +268,13 @@ class Tree(Stops):
 
 
 MAX_DESCRIPTION = 500
+
+
+def _check_output(schema: dict[str, Any] | None) -> None:
+    try:
+        OutputSchema(name="answer", json_schema=schema or {})
+    except ValidationError as error:
+        raise Refused("invalid", error.errors()[0]["msg"]) from None
 
 
 def _waiter(caller: Caller, key: str, path: str) -> Waiter:

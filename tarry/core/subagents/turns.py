@@ -63,8 +63,9 @@ class Turns(Roster):
         self.advance(now)
         return turn
 
-    def join(self, agent: AgentRecord, turn: Turn) -> None:
-        """All that waits in the mailbox goes into a turn that is open."""
+    def join(self, agent: AgentRecord, turn: Turn, caller: Caller) -> None:
+        """All that waits in the mailbox goes into a turn that is open, which is now the caller's as well."""
+        agent.asked_run = max(agent.asked_run, caller.run)
         newest = turn.open[-1]
         if turn.has_begun and not self.is_untaken(newest):
             newest = turn.add_request()
@@ -169,7 +170,7 @@ class Turns(Roster):
         if not agent.turn.has_begun:
             return
         self._is_durable(agent, settled.request_id)
-        self.ordered.withdraw(settled.request_id)
+        self.ordered.settle(settled.request_id)
         agent.turn.settle(settled)
         self.end_if_over(agent, agent.turn, now)
         self.advance(now)
