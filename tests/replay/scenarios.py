@@ -6,9 +6,10 @@ from collections.abc import Awaitable, Callable
 
 from tarry.api import ToolApi
 from tarry.client import Conversation
+from tarry.core.commits import COMMIT, CommitInput
 from tarry.core.conversation import ConversationInput, ConversationState
 from tarry.core.inbox import RECENT, Record, pack
-from tarry.core.protocol import ABORT, CONVERSATION, SUBMIT, digest
+from tarry.core.protocol import ABORT, CONVERSATION, SUBMIT, SubmitInput, digest
 from tarry.core.transcript import PAGE_BYTES
 from tarry.testing import ScriptedModel, Step, call, calls, empty, fail, raw_call, say
 from tarry.tools import tool
@@ -17,7 +18,7 @@ from tests.replay.studio import Studio
 from tests.support.archives import archived
 from tests.support.held import HeldModel, HeldTool
 from tests.support.shell import succeeds
-from tests.support.stage import app_of
+from tests.support.stage import Stage, app_of
 from tests.support.waiting import eventually
 
 QUICK = {"heartbeat_timeout": 1.0}
@@ -159,20 +160,35 @@ async def long_conversation(studio: Studio) -> None:
         await ask(conversation, "long " * (PAGE_BYTES // 4), "two", "three")
 
 
-async def archived_submissions(studio: Studio) -> None:
+async def _with_an_archive(on: Stage, conversation: Conversation) -> None:
+    """It has answered `fill`, and its archive knows `r0`, whose content is `x`."""
     records = [Record(request_id=f"r{n}", content=digest("x"), status="unanswered", run=n) for n in range(RECENT)]
     state = ConversationState.born("0123456789ab")
     state.inbox.settled = {digest(record.request_id): pack(record) for record in records}
+    input = ConversationInput(nonce=state.nonce, carry=state)
+    await on.client.start_workflow(CONVERSATION, input, id=conversation.id, task_queue=on.settings.task_queue)
+    await ask(conversation, "fill")
+    await archived(conversation, on, "r0")
+
+
+async def archived_submissions(studio: Studio) -> None:
     app = app_of(ScriptedModel.for_each_input([say("fine")]))
     async with studio.conversation(app) as (on, conversation):
-        input = ConversationInput(nonce=state.nonce, carry=state)
-        queue = on.settings.task_queue
-        await on.client.start_workflow(CONVERSATION, input, id=conversation.id, task_queue=queue)
-        await ask(conversation, "fill")
-        await archived(conversation, on, "r0")
+        await _with_an_archive(on, conversation)
         await (await conversation.submit("x", request_id="r0")).wait()
         await on.client.get_workflow_handle(conversation.id).signal(SUBMIT, {"content": "y", "request_id": "r0"})
         await eventually(conversation.view, lambda view: bool(view.refusals))
+
+
+async def archived_in_a_commit(studio: Studio) -> None:
+    """A commit brings again what only the archive knows, and something new."""
+    app = app_of(ScriptedModel.for_each_input([say("fine")]))
+    async with studio.conversation(app) as (on, conversation):
+        await _with_an_archive(on, conversation)
+        inputs = SubmitInput(content="x", request_id="r0"), SubmitInput(content="n", request_id="n0")
+        handle = on.client.get_workflow_handle(conversation.id)
+        await handle.execute_update(COMMIT, CommitInput(key="k", inputs=inputs))
+        await conversation.submission("n0").wait()
 
 
 async def refused_signals(studio: Studio) -> None:
@@ -297,6 +313,7 @@ RUNS: dict[str, Callable[[Studio], Awaitable[None]]] = {
         long_run,
         long_conversation,
         archived_submissions,
+        archived_in_a_commit,
         refused_signals,
         reset_run,
         reset_conversation,

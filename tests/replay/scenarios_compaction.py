@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
 from itertools import pairwise
 
 from tarry.client import Conversation
 from tarry.core.compaction_protocol import COMPACT, CompactInput
 from tarry.core.conversation import ConversationInput, ConversationState
 from tarry.core.folding import FAN
-from tarry.core.protocol import CONVERSATION, VIEW
-from tarry.core.transcript import PAGE_BYTES, PageRef, Position
+from tarry.core.protocol import CONVERSATION, GENERATION, VIEW, RunResult
+from tarry.core.run import GenerationInput, RunCarry, RunState
+from tarry.core.transcript import PAGE_BYTES, PageRef, Position, Transcript, user_draft
 from tarry.core.views import ConversationView
-from tarry.models import ModelInfo
-from tarry.testing import ScriptedModel, call, calls, fail, say
+from tarry.models import ModelInfo, ModelRequest
+from tarry.testing import Reply, ScriptedModel, call, calls, fail, say
 from tarry.tools import tool
 from tests.replay.studio import Studio
 from tests.support.compacting import ANSWER, KEEP_LITTLE, HeldSummaries, refusing, talked, talker
@@ -26,6 +28,12 @@ from tests.support.waiting import eventually
 def look() -> str:
     """Look around."""
     return "seen"
+
+
+@tool
+def read_long() -> str:
+    """Read something long."""
+    return "long " * 9_000
 
 
 async def compacted_by_hand(studio: Studio) -> None:
@@ -118,6 +126,34 @@ async def page_references_folded(studio: Studio) -> None:
         await eventually(pages, lambda found: any(page.level for page in found))
 
 
+async def page_references_of_a_run_folded(studio: Studio) -> None:
+    """A run that goes on with as many pages as are kept by themselves, and seals one more."""
+
+    def decide(request: ModelRequest) -> Reply:
+        newest = request.messages[-1]
+        return calls(call("read_long"), call("read_long")) if newest.text == "go on" else say("done")
+
+    model = ScriptedModel([decide] * 3)
+    async with studio.stage(app_of(model, read_long)) as on:
+        conversation = on.harness.conversation()
+        await talked(conversation, "one")
+        start = (await conversation.view()).end
+        places = [start, *(Position(index=start.index + n, chain=f"c{n}") for n in range(1, 2 * FAN))]
+        pages = [
+            PageRef(ref="none", first=first, last=last, size=PAGE_BYTES, head=last) for first, last in pairwise(places)
+        ]
+        transcript = Transcript(start=start, pages=pages)
+        transcript.append(user_draft("go on", datetime(2026, 1, 1, tzinfo=UTC), 2))
+        carry = RunCarry(state=RunState(), transcript=transcript)
+        settings = on.settings.run_settings()
+        input = GenerationInput(
+            conversation_id=conversation.id, run=2, start=start, settings=settings, carry=carry, folds=True
+        )
+        id, queue = f"{conversation.id}~nonce/g2", on.settings.task_queue
+        result = await on.client.execute_workflow(GENERATION, input, id=id, task_queue=queue, result_type=RunResult)
+        assert [page.level for page in result.pages[:2]] == [1, 0]
+
+
 async def over(conversation: Conversation) -> int:
     return sum(one.is_over for one in (await conversation.view()).compactions)
 
@@ -133,5 +169,6 @@ COMPACTION: dict[str, Callable[[Studio], Awaitable[None]]] = {
         large_answer_stopped,
         compaction_stopped,
         page_references_folded,
+        page_references_of_a_run_folded,
     )
 }
