@@ -33,7 +33,8 @@ ROOT = Path(__file__).parents[2]
 
 ACTIVITIES = {
     *(protocol.MODEL_REQUEST, protocol.TOOL_RUN, protocol.RECONCILE, keeping.SEAL),
-    *(keeping.ARCHIVE, keeping.ADOPT, keeping.SALVAGE, folding.FOLD, compaction_protocol.COMPACT),
+    *(keeping.ARCHIVE, keeping.ADOPT, keeping.SALVAGE, keeping.FIND_SUBMISSION, folding.FOLD),
+    compaction_protocol.COMPACT,
     *(waiting.JUDGE, waiting.REFEREE, waiting.CLEAN_UP, waiting.TASK_RUN, waiting.TASK_CLEAN_UP),
     *(commits.SEND, expectation.FORWARD),
     *(gates.ASK_GATES, gates.TELL_RESULT, run_hooks.ASK_RUN_HOOKS),
