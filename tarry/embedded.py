@@ -53,6 +53,8 @@ DYNAMIC_CONFIG = (
     # A workflow task during which more signals come is failed, whatever it did: a flood of 100, the default, in the
     # time that one takes would let none of them end.
     "history.maximumBufferedEventsBatch=2000",
+    # All calls of a response may ask one tree of agents at once: with ten, the default, most ask again and again.
+    "history.maxInFlightUpdates=200",
 )
 # Half the cost of a write; a killed process loses nothing, a power cut may lose the last writes.
 SQLITE_PRAGMAS = ("journal_mode=wal", "synchronous=normal")

@@ -6,6 +6,7 @@ The handle holds nothing but ids. Who asks names itself by its call, so that ask
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from typing import Any, TypeVar
 
@@ -21,7 +22,7 @@ from temporalio.client import (
 from temporalio.common import WorkflowIDConflictPolicy, WorkflowIDReusePolicy
 from temporalio.exceptions import ApplicationError, WorkflowAlreadyStartedError
 from temporalio.service import RPCError, RPCStatusCode
-from tenacity import AsyncRetrying, retry_if_exception_type, stop_after_delay, wait_exponential
+from tenacity import AsyncRetrying, retry_if_exception_type, stop_after_delay, wait_random_exponential
 
 from tarry.client.errors import AgentRefused, NoSuchAgents, ServerUnavailable, reaching_server
 from tarry.connect import sending_inline
@@ -57,21 +58,33 @@ from tarry.core.waiting import CROWDED
 from tarry.settings import Settings
 from tarry.store import BlobStore
 
-PATIENCE = timedelta(seconds=30)
-"""How long an answer is waited for; asking again changes nothing, so it is asked again meanwhile."""
+PATIENCE = timedelta(minutes=1)
+"""How long an answer is waited for; asking again changes nothing, so it is asked again meanwhile.
+
+A server may take ten updates at a time for one workflow, and calls that are made together ask together.
+"""
 _ONE_TRY = timedelta(seconds=10)
 INLINE_BYTES = 1024
 """A text up to so long travels itself, a longer one is kept in the store."""
 
 _BETWEEN_RUNS = frozenset({CROWDED, "AcceptedUpdateCompletedWorkflow"})
-_BUSY = frozenset({RPCStatusCode.RESOURCE_EXHAUSTED, RPCStatusCode.FAILED_PRECONDITION})
-"""What the server says of a run that has taken as many updates as it may, and is about to turn over."""
+_PASSING = frozenset(
+    {
+        RPCStatusCode.UNAVAILABLE,  # also of an update that was cut off as the run turned over
+        RPCStatusCode.CANCELLED,
+        RPCStatusCode.DEADLINE_EXCEEDED,
+        RPCStatusCode.FAILED_PRECONDITION,
+        RPCStatusCode.RESOURCE_EXHAUSTED,
+    }
+)
+"""What a server says that may answer the next time."""
 
 M = TypeVar("M", bound=BaseModel)
+T = TypeVar("T")
 
 
 class _AskAgain(Exception):
-    """This run takes no more; the next one will."""
+    """Nobody answered, or a run that takes no more; the next time somebody may."""
 
 
 class AgentTree:
@@ -122,7 +135,7 @@ class AgentTree:
         Raises:
             AgentRefused: why it was not started, and what to do instead.
             NoSuchAgents: the tree was not begun, or is over.
-            ServerUnavailable: nobody answered for half a minute. It may have been done: ask again with the same call.
+            ServerUnavailable: nobody answered for a minute. It may have been done: ask again with the same call.
         """
         return await self._ask(START, request, Started)
 
@@ -142,56 +155,62 @@ class AgentTree:
         """Stop what a descendant does, and everything below it. Raises as `start`."""
         return await self._ask(INTERRUPT, request, Interrupted)
 
-    @reaching_server()
     async def reload(self, snapshot: Snapshot) -> None:
         """Let this catalogue and these settings count from now on, also in a tree that was not begun yet.
 
         Raises:
             AgentRefused, NoSuchAgents, ServerUnavailable: as `start`.
         """
-        start: WithStartWorkflowOperation[Any, Any] = WithStartWorkflowOperation(**self._birth(snapshot))
-        try:
+
+        async def reloading() -> None:
+            start: WithStartWorkflowOperation[Any, Any] = WithStartWorkflowOperation(**self._birth(snapshot))
             await self._client.execute_update_with_start_workflow(
                 RELOAD, snapshot, start_workflow_operation=start, rpc_timeout=_ONE_TRY
             )
-        except WorkflowAlreadyStartedError:
-            raise self._over() from None
-        except WorkflowUpdateFailedError as error:
-            raise _refusal(error) or error from error
-        except WorkflowUpdateRPCTimeoutOrCancelledError as error:
-            raise self._silence() from error
+
+        await self._patiently(reloading)
 
     async def _ask(self, name: str, request: BaseModel, as_type: type[M]) -> M:
+        async def asking() -> M:
+            answer: M = await self._handle.execute_update(name, request, result_type=as_type, rpc_timeout=_ONE_TRY)
+            return answer
+
+        return await self._patiently(asking)
+
+    async def _patiently(self, ask: Callable[[], Awaitable[T]]) -> T:
+        """Asking again changes nothing."""
         patient = AsyncRetrying(
             retry=retry_if_exception_type(_AskAgain),
             stop=stop_after_delay(PATIENCE.total_seconds()),
-            wait=wait_exponential(multiplier=0.1, max=2),
+            wait=wait_random_exponential(multiplier=0.1, max=2),
             reraise=True,
         )
         try:
-            answer: M = await patient(self._try, name, request, as_type)
+            answer: T = await patient(self._try, ask)
         except _AskAgain as error:
-            raise self._silence() from error
+            raise ServerUnavailable(
+                f"nobody answers for {self.id} ({error}): check that a server and a worker run, then try again"
+            ) from error
         return answer
 
-    @reaching_server()
-    async def _try(self, name: str, request: BaseModel, as_type: type[M]) -> M:
+    async def _try(self, ask: Callable[[], Awaitable[T]]) -> T:
         try:
-            answer: M = await self._handle.execute_update(name, request, result_type=as_type, rpc_timeout=_ONE_TRY)
+            return await ask()
+        except WorkflowAlreadyStartedError:
+            raise self._over() from None
         except WorkflowUpdateFailedError as error:
             if isinstance(error.cause, ApplicationError) and error.cause.type in _BETWEEN_RUNS:
-                raise _AskAgain from error
+                raise _AskAgain("its run is about to turn over") from error
             raise _refusal(error) or error from error
         except WorkflowUpdateRPCTimeoutOrCancelledError as error:
             _pass_cancellation()
-            raise _AskAgain from error
+            raise _AskAgain("no worker") from error
         except RPCError as error:
-            if error.status in _BUSY:
-                raise _AskAgain from error
             if error.status == RPCStatusCode.NOT_FOUND:
                 raise self._over() from error
-            raise
-        return answer
+            if error.status not in _PASSING:
+                raise
+            raise _AskAgain(" ".join(error.message.split())) from error
 
     async def _query(self, name: str, as_type: type[M], *args: Any) -> M:
         try:
@@ -223,11 +242,6 @@ class AgentTree:
 
     def _over(self) -> NoSuchAgents:
         return NoSuchAgents(f"{self.root} has no agents, or they are over with it")
-
-    def _silence(self) -> ServerUnavailable:
-        return ServerUnavailable(
-            f"no worker answers for the agents of {self.root}: check that one runs, then try again"
-        )
 
 
 async def kept_text(blobs: BlobStore, content: str) -> Text:
