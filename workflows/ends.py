@@ -10,7 +10,7 @@ from temporalio import workflow
 from temporalio.common import RawValue
 from temporalio.exceptions import ActivityError, ApplicationError, TimeoutError, TimeoutType
 
-from tarry.codec.unreadable import UnreadablePayload
+from tarry.codec.unreadable import MissingKey, UnreadablePayload
 from tarry.core import run as machine
 from tarry.core.messages import Usage
 from tarry.core.protocol import GIVEN_BACK, WORKER_SHUTDOWN, ModelFailure, Progress
@@ -32,6 +32,12 @@ def is_too_long(error: ActivityError) -> bool:
 def is_given_back(error: ActivityError) -> bool:
     """Whether the worker gave the activity back: it shut down cleanly, or somebody took the activity from it."""
     return isinstance(error.cause, ApplicationError) and error.cause.type in (WORKER_SHUTDOWN, GIVEN_BACK)
+
+
+def is_keyless(error: ActivityError) -> bool:
+    """Whether a worker took the activity that lacks the key of its input: it began nothing (spec §20.3)."""
+    cause = error.cause.cause if isinstance(error.cause, ApplicationError) else None
+    return isinstance(cause, ApplicationError) and cause.type == MissingKey.__name__
 
 
 def published(error: ActivityError) -> str:
@@ -65,7 +71,7 @@ def of_model_call(error: ActivityError, *, stopped: bool) -> machine.Event:
         return machine.Aborted(partial)
     if is_worker_lost(error):
         return machine.WorkerLost(partial)
-    if is_given_back(error):
+    if is_given_back(error) or is_keyless(error):
         return machine.WorkerStopped(partial)
     if is_too_long(error):
         return machine.Failed(ModelFailure(error="retryable", text="it took too long", partial=partial))

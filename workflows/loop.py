@@ -19,6 +19,7 @@ from temporalio.workflow import ActivityHandle
 from signals.box import Box
 from signals.parking import InvalidPark, Park, Sleep, Wait, park_on
 from signals.parking import park as parked
+from tarry.core import results
 from tarry.core import task as machine
 from tarry.core.messages import Usage
 from tarry.core.parked_note import in_words
@@ -229,6 +230,8 @@ class Loop(ABC):
             return machine.WorkerLost(ends.published(error))
         if ends.is_given_back(error):
             return machine.WorkerStopped(ends.published(error))
+        if ends.is_keyless(error):
+            return machine.Ran(results.not_here(self._policy.tool))
         return machine.Ran(self._failed(error.cause or error))
 
     def _had_begun(self, error: ActivityError) -> bool:

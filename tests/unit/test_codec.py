@@ -10,16 +10,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 from temporalio.api.common.v1 import Payload
 from temporalio.api.failure.v1 import Failure
-from temporalio.exceptions import ApplicationError
+from temporalio.exceptions import ActivityError, ApplicationError
 
 from tarry.codec import Codec, Key, Keyring, KeysError, MissingKey, UnreadablePayload, load_keyring
 from tarry.codec.keys import key_text
 from tarry.codec.payloads import OVERHEAD
 from tarry.codec.unreadable import ENCODING, KEY_ID
 from tarry.connect import data_converter
+from tarry.core import run as machine
 from tarry.settings import Settings
 from tarry.store import BlobStore, StoreError
 from tests.support.keys import files_with
+from workflows import ends
 
 OLD, NEW = Key("2026-05", b"o" * 32), Key("2026-11", b"n" * 32)
 SECRET = "the code is 4711"
@@ -235,3 +237,27 @@ def test_what_holds_a_key_does_not_show_it() -> None:
     assert repr(NEW.secret) not in shown
     assert key_text(NEW.secret) not in shown
     assert NEW.secret.hex() not in shown
+
+
+# What workflows make of a worker that lacks a key.
+
+
+def keyless() -> ActivityError:
+    """As an activity ends whose worker could not read its input."""
+    error = ActivityError(
+        "Activity task failed",
+        scheduled_event_id=1,
+        started_event_id=2,
+        identity="",
+        activity_type="",
+        activity_id="",
+        retry_state=None,
+    )
+    error.__cause__ = ApplicationError("Failed decoding arguments")
+    error.__cause__.__cause__ = ApplicationError("it is encrypted with key new", type=MissingKey.__name__)
+    return error
+
+
+def test_a_model_request_that_a_worker_without_the_key_took_is_sent_again() -> None:
+    assert ends.of_model_call(keyless(), stopped=False) == machine.WorkerStopped("")
+    assert ends.of_model_call(keyless(), stopped=True) == machine.Aborted("")

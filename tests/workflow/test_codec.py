@@ -24,7 +24,19 @@ from tarry.embedded import EmbeddedServer, ServerOptions
 from tarry.testing import ScriptedModel, call, calls, say
 from tarry.tools import RetryTool, tool
 from tests.support.keys import VARIABLES, codec, files_with, with_settings
-from tests.support.parking import ANSWER, Answer, Call, Waits, envelope, start, waiting_app, wedges
+from tests.support.parking import (
+    ANSWER,
+    Answer,
+    Call,
+    Waits,
+    envelope,
+    names,
+    start,
+    tools_only,
+    waiting_app,
+    wedges,
+    workflows_only,
+)
 from tests.support.shell import signal, succeeds
 from tests.support.stage import Stage, idle_stage, stage
 from tests.support.waiting import eventually
@@ -193,6 +205,23 @@ async def test_a_worker_without_the_key_loses_nothing_and_one_that_has_it_goes_o
 async def key_ids_of(call: Call) -> set[str]:
     """What anything in its history is encrypted with."""
     return {id for event in await call.events() for id in key_ids(event)}
+
+
+async def test_a_tool_that_a_worker_without_the_key_takes_is_run_by_another_one(
+    server: EmbeddedServer, tmp_path: Path
+) -> None:
+    waits = Waits(FOR_AN_ANSWER)
+    both = codec("new", "new", "old")
+    async with idle_stage(server, waiting_app(waits.tool), tmp_path, **both) as on, workflows_only(on):
+        behind = await with_settings(server, on, **codec("old"))
+        async with tools_only(behind):
+            call = await start(on, waits.tool)
+            await eventually(call.events, lambda events: "ACTIVITY_TASK_FAILED" in names(events))
+        async with tools_only(on):
+            await eventually(call.view, lambda view: view.state == "sleeping")
+
+        assert len(waits.seen) == 1
+        assert wedges(await call.events()) == []
 
 
 async def failures(call: Call) -> list[Failure]:
