@@ -95,6 +95,7 @@ def work(items: Sequence[WorkItem], now: datetime) -> Table:
     is_waiting = any(item.waiting_for or item.until or item.question for item in items)
     is_asking = any(item.path for item in items)
     is_forked = any(item.parent for item in items)
+    agents = {item.id: item.agent for item in items if item.agent}
     tools = {item.id: item.tool for item in items}
     table = Table(box=None, pad_edge=False, header_style="dim")
     waiting_columns = ("WAITS FOR", "UNTIL", "ASKS") if is_waiting else ()
@@ -106,15 +107,17 @@ def work(items: Sequence[WorkItem], now: datetime) -> Table:
         *waiting_columns,
         *(("PATH",) if is_asking else ()),
         *(("FORK OF",) if is_forked else ()),
+        *(("AGENT",) if agents else ()),
         "ID",
     ):
         table.add_column(column, no_wrap=True)
     for item in items:
         state = Text(item.state or "-", "bold red" if item.state == "held" else "")
         waiting = _waiting(item, now) if is_waiting else ()
-        path = (_path(item.path, tools),) if is_asking else ()
+        path = (_path(item.path, tools, agents),) if is_asking else ()
         parent = (fork_point(item.parent),) if is_forked else ()
-        texts = (item.tool, duration(now - item.since), *waiting, *path, *parent, item.id)
+        agent = (item.agent,) if agents else ()
+        texts = (item.tool, duration(now - item.since), *waiting, *path, *parent, *agent, item.id)
         table.add_row(state, item.kind, *(Text(plain(text) or "-") for text in texts))
     return table
 
@@ -137,10 +140,17 @@ def _waiting(item: WorkItem, now: datetime) -> tuple[str, ...]:
     )
 
 
-def _path(path: tuple[str, ...], tools: Mapping[str, str]) -> str:
-    """Who asks, for a person: the root and the tools on the way; runs and conversations between them say nothing."""
-    steps = [step for step in path[1:] if "/" in step and not _RUN.search(step)]
-    return " › ".join([*path[:1], *(tools.get(step) or step.rpartition("/")[2] for step in steps)])
+def _path(path: tuple[str, ...], tools: Mapping[str, str], agents: Mapping[str, str]) -> str:
+    """Who asks, for a person: the root and the tools on the way; runs and conversations between them say nothing.
+
+    The path of a subagent stands for the way to it.
+    """
+    way = list(path[1:])
+    inmost = next((step for step in reversed(way) if step in agents), "")
+    if inmost:
+        del way[: way.index(inmost)]
+    steps = [step for step in way if step == inmost or ("/" in step and not _RUN.search(step))]
+    return " › ".join([*path[:1], *(agents.get(step) or tools.get(step) or step.rpartition("/")[2] for step in steps)])
 
 
 def receipt(receipt: Receipt) -> Text:

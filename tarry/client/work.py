@@ -13,6 +13,7 @@ from tarry.codec import UnreadablePayload
 from tarry.core.lineage import PARENT_MEMO, Parent
 from tarry.core.messages import Frozen
 from tarry.core.protocol import CONVERSATION, DURABLE_TASK, GENERATION, TOOL_CALL
+from tarry.core.subagents.protocol import PATH_MEMO
 from tarry.core.waiting import PARKED_MEMO, ParkedNote
 
 _KINDS = {
@@ -42,6 +43,7 @@ class WorkItem(Frozen):
         default=(), description="of a question in a list: the ids from the root conversation down to who asks"
     )
     parent: Parent | None = Field(default=None, description="of a conversation that is a fork")
+    agent: str = Field(default="", description="of a conversation that is a subagent's: its path, from `/root` down")
 
 
 async def work_item(execution: WorkflowExecution) -> WorkItem:
@@ -59,6 +61,7 @@ async def work_item(execution: WorkflowExecution) -> WorkItem:
         until=found.get(attributes.DEADLINE),
         question=note.text if note else "",
         parent=await parent_of(execution),
+        agent=await listed_memo(execution, PATH_MEMO, "", str),
     )
 
 

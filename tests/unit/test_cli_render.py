@@ -179,6 +179,21 @@ def test_list_shows_the_tools_on_the_way_to_a_question() -> None:
     assert lines[2].split()[-2:] == ["-", caller]
 
 
+def test_list_shows_subagents_under_their_paths_and_who_of_them_asks() -> None:
+    inner = "agent-1~m/g2/t1.0"
+    path = ("c", "c~n/g1", "c~n/g1/t1.0", "agent-1", "agent-1~m/g2", inner)
+    items = [
+        item(inner, "tool call", "sleeping", "ask").model_copy(update={"question": "Really?", "path": path}),
+        item("agent-1", "conversation", "busy").model_copy(update={"agent": "/root/review"}),
+    ]
+
+    lines = drawn(render.work(items, AT))
+
+    assert lines[0].split()[-4:] == ["ASKS", "PATH", "AGENT", "ID"]
+    assert lines[1].endswith(f"Really?  c › /root/review › ask  -             {inner}")
+    assert lines[2].split()[-2:] == ["/root/review", "agent-1"]
+
+
 def test_receipt_is_one_line() -> None:
     kept = Receipt(delivery_id="d", signal="app.ok", key="a", answer="invalid", at=AT, reason="it is\nwrong")
 

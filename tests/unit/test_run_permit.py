@@ -7,7 +7,7 @@ from typing import Literal
 
 import hypothesis.strategies as st
 from hypothesis import settings
-from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
 
 from tarry.core.subagents.run_permit import Notice, Resting, RunPermit, Waking, Word, place
 
@@ -265,5 +265,5 @@ class Runs(RuleBasedStateMachine):
         assert self.permit.holds != is_at_rest or (not self.tasks and not self.permit.needs)
 
 
-Runs.TestCase.settings = settings(max_examples=300, stateful_step_count=40, deadline=None)
-TestRuns = Runs.TestCase
+def test_whatever_tasks_do_nothing_executes_without_the_permit_and_whoever_asks_goes_on() -> None:
+    run_state_machine_as_test(Runs, settings=settings(max_examples=300, stateful_step_count=40, deadline=None))

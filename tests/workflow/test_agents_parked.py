@@ -1,0 +1,189 @@
+"""Agents that wait: others work with their permits, their questions are the root's, a Stop reaches all (spec §17)."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from signals.parking import Sleep
+from tarry.api import Received, ToolApi
+from tarry.app import App, Extension
+from tarry.core.live import Question
+from tarry.embedded import EmbeddedServer
+from tarry.models import ModelRequest
+from tarry.processes import environment_of
+from tarry.testing import Call, Reply, ScriptedModel, call, say
+from tarry.tools import Tool, tool
+from tests.support.agent_trees import WORK, Grove, Work, last_input
+from tests.support.command import Command
+from tests.support.parking import ANSWER, HOUR, Answer
+from tests.support.stage import idle_stage
+from tests.support.waiting import eventually
+
+ASK = "ask "
+"""How an input begins that has the child ask a person the rest of it."""
+
+
+LEVELS = ["/root/level1", "/root/level1/level2", "/root/level1/level2/level3"]
+
+
+@dataclass
+class Asking:
+    """The tool `ask_person(question)`; `went_on`: the questions whose answers its code has read, in order."""
+
+    went_on: list[str] = field(default_factory=list)
+
+    @property
+    def tool(self) -> Tool:
+        @tool(replay="safe")
+        async def ask_person(question: str, api: ToolApi) -> Sleep | str:
+            """Ask a person."""
+            found = await api.read_signal(ANSWER, "answer")
+            if not isinstance(found, Received):
+                return Sleep(signals=[ANSWER.key("answer")], until=HOUR, ask=question)
+            self.went_on.append(question)
+            return found.value.text
+
+        return ask_person
+
+
+def app_with(asking: Asking, work: Work) -> App:
+    def first(request: ModelRequest) -> Reply | Call:
+        asked = last_input(request)
+        if asked.startswith(ASK):
+            return call("ask_person", question=asked.removeprefix(ASK))
+        return call("work", what=asked.removeprefix(WORK)) if asked.startswith(WORK) else say(f"heard {asked}")
+
+    model = ScriptedModel.for_each_input([first, lambda request: say(f"done {last_input(request)}")])
+    return App(model=model, extensions=[Extension("test", [asking.tool, work.tool], [ANSWER])])
+
+
+@dataclass
+class Asked:
+    """A tree whose agents ask and work."""
+
+    grove: Grove
+    asking: Asking
+
+    async def questions(self, number: int) -> dict[str, Question]:
+        """The questions at the root, by their text, once there are so many."""
+        found = await eventually(
+            lambda: self.grove.on.harness.questions(self.grove.root), lambda found: len(found) == number
+        )
+        return {question.question: question for question in found}
+
+    async def answer(self, question: Question) -> None:
+        sent = await self.grove.on.harness.signal(question.task_id, ANSWER, "answer", Answer(text="yes"))
+        assert sent.answer == "delivered"
+
+
+@contextlib.asynccontextmanager
+async def asked(server: EmbeddedServer, store: Path, limit: int) -> AsyncIterator[Asked]:
+    asking, work = Asking(), Work()
+    async with idle_stage(server, app_with(asking, work), store, heartbeat_timeout=1.0) as on, on.worker():
+        made = Grove(on, work)
+        await made.root_it()
+        await made.begin(limit)
+        yield Asked(made, asking)
+        work.let()
+
+
+async def test_a_child_that_waits_for_a_person_lets_the_next_one_begin_and_goes_on_behind_it(
+    server: EmbeddedServer, tmp_path: Path
+) -> None:
+    """Given one permit, when an asking child is answered while another one works, it goes on when that has ended."""
+    async with asked(server, tmp_path, limit=1) as one:
+        tree = one.grove
+        await tree.start("a", f"{ASK}may I?")
+        await tree.start("b", f"{WORK}b")
+        await tree.work.has_begun("b")
+        row = await tree.row("/root/a")
+        assert (row.state, row.waits_for) == ("waiting", "may I?")
+        assert (await tree.tree.list()).permits_used == 1
+
+        await one.answer((await one.questions(1))["may I?"])
+        await eventually(lambda: one.grove.tree.list(), lambda found: found.queued == 1)
+        assert one.asking.went_on == []
+        tree.work.let("b")
+
+        ended = await tree.completions(2)
+        assert [(found.path, found.text) for found in ended] == [
+            ("/root/b", f"done {WORK}b"),
+            ("/root/a", f"done {ASK}may I?"),
+        ]
+        await eventually(tree.tree.list, lambda found: (found.permits_used, found.queued) == (0, 0))
+
+
+async def test_a_child_that_was_woken_comes_before_one_that_has_not_begun(
+    server: EmbeddedServer, tmp_path: Path
+) -> None:
+    """Given one permit in use and a start in the queue, when a waiting child is answered, it is next."""
+    async with asked(server, tmp_path, limit=1) as one:
+        tree = one.grove
+        await tree.start("a", f"{ASK}may I?")
+        await tree.start("b", f"{WORK}b")
+        await tree.work.has_begun("b")
+        await tree.start("c", f"{WORK}c")
+
+        await one.answer((await one.questions(1))["may I?"])
+        await eventually(tree.tree.list, lambda found: found.queued == 2)
+        tree.work.let("b")
+        await tree.work.has_begun("c")
+
+        assert one.asking.went_on == ["may I?"]
+        assert tree.work.peak == 1
+
+
+async def three_levels(one: Asked) -> list[str]:
+    """A child, its child and that one's, each of which asks; their ids, downwards."""
+    ids: list[str] = []
+    for level in "123":
+        by = one.grove.caller(ids[-1]) if ids else None
+        started = await one.grove.start(f"level{level}", f"{ASK}level {level}?", by=by)
+        await one.grove.becomes(started.path, "waiting")
+        ids.append(started.agent_id)
+    return ids
+
+
+async def test_a_question_three_levels_down_is_the_roots_and_tells_its_path(
+    server: EmbeddedServer, tmp_path: Path
+) -> None:
+    """Given agents that ask at three levels, when the root's questions are listed, each has its whole path."""
+    async with asked(server, tmp_path, limit=1) as one:
+        ids = await three_levels(one)
+        found = await one.questions(3)
+
+        above = [one.grove.root, *ids]
+        for level in (1, 2, 3):
+            path = found[f"level {level}?"].path
+            assert [step for step in path if step in above] == above[: level + 1]
+            assert path[-1].startswith(f"{ids[level - 1]}~")
+        assert [question.question for question in await one.grove.on.harness.questions(ids[1])] == [
+            "level 2?",
+            "level 3?",
+        ]
+        command = Command(tmp_path, environment_of(server.address))
+        listed, drawn = await command.run("ps", "--json"), await command.run("ps")
+        agents = {item["id"]: item["agent"] for item in listed.json["work"] if item["agent"]}
+        assert {agent_id: agents[agent_id] for agent_id in ids} == dict(zip(ids, LEVELS, strict=True))
+        assert f"{one.grove.root} › {LEVELS[2]} › ask_person" in drawn.out
+
+
+async def test_a_stop_of_the_root_ends_all_that_waits_below_it_within_seconds(
+    server: EmbeddedServer, tmp_path: Path
+) -> None:
+    """Given agents that wait at three levels, when the root is stopped, nothing of them waits or executes any more."""
+    async with asked(server, tmp_path, limit=1) as one:
+        await three_levels(one)
+        began = time.monotonic()
+
+        await one.grove.on.harness.conversation(one.grove.root).abort()
+
+        await one.questions(0)
+        rows = await eventually(one.grove.tree.list, lambda found: all(row.state == "idle" for row in found.agents))
+        assert time.monotonic() - began < 30
+        assert [row.path for row in rows.agents] == LEVELS
+        assert (rows.permits_used, rows.queued, one.asking.went_on) == (0, 0, [])
