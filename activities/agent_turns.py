@@ -135,7 +135,7 @@ class AgentTurns:
             spent, text, reason = None, order.answer_text or "", ""
         bounded = bound_text(text, max_bytes=order.max_bytes, max_lines=_MOST_LINES)
         kept = await kept_text(self._blobs, bounded.text) if bounded.text else None
-        return Fetched(text=kept, is_cut=bounded.is_cut, spent=spent or Ledger(), reason=reason)
+        return Fetched(text=kept, is_cut=bounded.is_cut, spent=spent, reason=reason)
 
     async def _said(self, order: FetchTurn) -> tuple[str, UnansweredReason]:
         """The text; and why it is no whole answer, though the conversation took it for one."""
