@@ -21,7 +21,6 @@ from tarry.client.conversation_documents import ConversationDocument
 from tarry.client.documents import DocumentReader, StoredDocument, inline
 from tarry.client.errors import InputTooLarge, NoSuchConversation, reaching_server
 from tarry.client.forking import Forking
-from tarry.client.seeding import Seed, Seeding
 from tarry.client.sending import Road
 from tarry.client.submission import Data, Submission
 from tarry.client.watched import Watched
@@ -33,7 +32,6 @@ from tarry.core.compaction_protocol import MAX_INSTRUCTIONS, CompactInput
 from tarry.core.forks import Origin
 from tarry.core.ledger import Ledger
 from tarry.core.protocol import ABORT, SUBMIT, VIEW, Notify, SubmissionView, SubmitInput, WhenBusy
-from tarry.core.subagents.protocol import ContextPolicy
 from tarry.core.text import clean_text
 from tarry.core.transcript import Entry, Position
 from tarry.core.views import ConversationView, GenerationView
@@ -180,21 +178,6 @@ class Conversation(Watched):
         `tree`: the id of the workflow whose subagent it is (spec §17.10).
         """
         await replace(self._road, tree=tree).start(owner=owner)
-
-    async def seed(self, *, owner: str, context: ContextPolicy, tree: str, path: str) -> None:
-        """Start it as a subagent that the call `owner` asked for, with what that call's conversation had completed.
-
-        A repeat, however late, finds the one that is there (spec §17.30). Needs a worker unless the context is fresh.
-        `tree` is the workflow that knows it, `path` its place in it.
-
-        Raises:
-            NoSuchConversation: the call's conversation is not there; or this one was, and is over.
-            NoSuchEntry: that conversation has had over 128 turns since.
-            ConversationExists: the id is that of another conversation.
-            ServerUnavailable: no server answers, or no worker.
-        """
-        seed = Seed(owner, context, self._road.agent, path)
-        await Seeding(self._client, self._reader, seed).start(replace(self._road, tree=tree))
 
     @reaching_server()
     async def fork(

@@ -13,17 +13,21 @@ import pytest
 
 from tarry import Agent, App, Extension, Received, Sleep, ToolApi
 from tarry.client import Conversation, ConversationExists, NoSuchConversation
+from tarry.client.seeding import Seed, Seeding
+from tarry.client.sending import Road
 from tarry.core import folding, transcript
 from tarry.core.messages import SystemMessage
 from tarry.core.protocol import OWNER_MEMO
 from tarry.core.subagents.protocol import PATH_MEMO, ContextPolicy, tree_of
 from tarry.embedded import EmbeddedServer
-from tarry.entries import EntryReader
+from tarry.entries import EntryCache, EntryReader
 from tarry.models import ModelRequest
+from tarry.store import BlobStore
 from tarry.testing import Call, Reply, ScriptedModel, call, calls, say
 from tarry.tools import Tool, tool
 from tests.support.answers import ask
 from tests.support.compacting import KEEP_LITTLE
+from tests.support.delegating import delegation, last_user
 from tests.support.documents import NOTES, PLAN, SHARED, adding
 from tests.support.forking import blobs, texts
 from tests.support.parking import ANSWER, Answer
@@ -93,9 +97,19 @@ async def delegating(on: Stage, parent: Conversation) -> str:
 
 
 async def child_of(on: Stage, call_id: str, context: ContextPolicy, *, agent: Agent | None = None) -> Conversation:
-    child = on.harness.conversation(f"agent-{uuid.uuid4().hex}", agent=agent)
-    await child.seed(owner=call_id, context=context, tree=tree_of(call_id), path="/root/child")
+    child = on.harness.conversation(f"agent-{uuid.uuid4().hex}")
+    await begin(on, child, call_id, context, agent)
     return child
+
+
+async def begin(
+    on: Stage, child: Conversation, call_id: str, context: ContextPolicy = ALL, agent: Agent | None = None
+) -> None:
+    """Begin it as a subagent that a call has asked for."""
+    chosen = agent or Agent()
+    reader = EntryReader(on.client, BlobStore(on.client.data_converter), EntryCache(1024 * 1024))
+    road = Road(on.client, child.id, on.settings.task_queue, chosen, tree_of(call_id))
+    await Seeding(on.client, reader, Seed(call_id, context, chosen, "/root/child")).start(road)
 
 
 def told(request: ModelRequest) -> list[str]:
@@ -249,9 +263,9 @@ async def test_a_child_that_is_begun_again_later_is_the_one_that_is_there(
             await ask(parent, "two")
             late = await child_of(on, call_id, ALL)
             for _ in range(2):
-                await begin(child, call_id)
+                await begin(on, child, call_id)
             await ask(child, "hello")
-        await begin(child, call_id)  # also when no worker is up
+        await begin(on, child, call_id)  # also when no worker is up
         async with on.worker():
             entries = await child.transcript()
             assert await texts(child) == ["one", "one!", "hello", "hello!"]
@@ -259,14 +273,10 @@ async def test_a_child_that_is_begun_again_later_is_the_one_that_is_there(
             assert kinds(entries) == ["user", "assistant", "seed", "user", "assistant"]
 
             with pytest.raises(ConversationExists, match=r"is not the subagent of .*/t1\.0"):
-                await begin(child, f"{call_id.rpartition('.')[0]}.0")
+                await begin(on, child, f"{call_id.rpartition('.')[0]}.0")
             await on.client.get_workflow_handle(child.id).terminate()
             with pytest.raises(NoSuchConversation, match="is over"):
-                await begin(child, call_id)
-
-
-async def begin(child: Conversation, call_id: str) -> None:
-    await child.seed(owner=call_id, context=ALL, tree=tree_of(call_id), path="/root/child")
+                await begin(on, child, call_id)
 
 
 async def test_documents_of_a_child_are_its_own_by_their_policy_and_those_of_the_session_the_roots(
@@ -333,3 +343,43 @@ def counting(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
 
     monkeypatch.setattr(EntryReader, "page", wrapped("page"))
     return read
+
+
+def forking(request: ModelRequest) -> Reply | Call:
+    """A root that hands what it knows to an agent, beside a call that ends and one that waits."""
+    match last_user(request), since_input(request):
+        case "go", 0:
+            fork = call("subagent_fork", agent="scout", prompt="Look.", task_name="look")
+            return calls(call("recite", place=1), fork, call("waits"))
+        case "go", 1:
+            return call("wait_agent")
+        case said, _:
+            return say(f"{said}!")
+
+
+def since_input(request: ModelRequest) -> int:
+    """How often the model has answered since its last input."""
+    last = max(place for place, message in enumerate(request.messages) if message.role == "user")
+    return sum(message.role == "assistant" for message in request.messages[last:])
+
+
+async def test_subagent_fork_beside_a_finished_and_a_parked_call_tells_complete_turns_and_the_task(
+    server: EmbeddedServer, tmp_path: Path
+) -> None:
+    extension = Extension("more", [recite, waits], signals=[ANSWER])
+    scripts = {"scout": [say("seen")]}
+    async with delegation(server, tmp_path, [forking] * 3, scripts, extensions=[extension]) as made:
+        await ask(made.root, "one")
+        submission = await made.root.submit("go")
+        row = await made.becomes("/root/look", "idle")
+        run = (await made.root.view()).open_generation
+        await made.on.harness.signal(f"{run}/t1.2", ANSWER, "k", Answer(text="yes"))
+        ended = await submission.wait()
+
+        assert told(made.heard.requests["scout"][0]) == ["user: one", "assistant: one!", "user: Look."]
+        assert ended.answer_text == "go!"
+        child = await made.on.harness.conversation(row.agent_id).transcript()
+        assert kinds(child) == ["user", "assistant", "seed", "user", "assistant"]
+        root = await made.root.transcript()
+        assert kinds(root)[2:] == ["user", "assistant", *["tool_result"] * 3, "assistant", "tool_result", "assistant"]
+        assert root[:3] == child[:3]
