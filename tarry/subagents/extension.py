@@ -24,6 +24,7 @@ TOOLS = (
     list_agents,
     report,
 )
+"""All tools of the extension."""
 
 
 def subagents(snapshot: Snapshot | None = None) -> Extension:

@@ -232,6 +232,22 @@ Emma
 The heavy one
 On the shelf: Emma, The heavy one
 """,
+    "21_background_agents.py": """\
+at work: reviewer, scout
+worker 1 was killed
+parse() fails for an empty file. The change has no test for an empty file.
+/root/reviewer idle turns=1 updates=0
+/root/scout idle turns=1 updates=0
+read: {'scout': 1, 'reviewer': 1}
+""",
+    "22_mailbox.py": """\
+refused: the message has 131073 characters, 131072 are allowed: put it into a file and name that
+/root/clerk idle pending=2 turns=1
+a day later, under another worker:
+/root/clerk ended its turn.
+3 lines: one apple, two pears, three plums
+/root/clerk idle pending=0 turns=2
+""",
     "18_watch.py": """\
 the first saw the tool at work: True
 ... and the answer grow: True

@@ -15,10 +15,11 @@ from typing import Any, get_type_hints
 import pytest
 
 import tarry
+import tarry.subagents
 import tarry.testing
 from tests.support.programs import ROOT
 
-PUBLIC = (tarry, tarry.testing)
+PUBLIC = (tarry, tarry.testing, tarry.subagents)
 PACKAGES = ("signals", "tarry", "workflows", "activities", "workers", "tests", "examples", "bench")
 CITATION = re.compile(r"\(spec (§[^)]*)\)")
 NUMBER = re.compile(r"§(\d+(?:\.\d+)*)")
