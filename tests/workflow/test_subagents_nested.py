@@ -15,7 +15,7 @@ from tarry.models import ModelRequest
 from tarry.testing import Call, Reply, call, calls, say
 from tarry.tools import tool
 from tests.support.answers import answer_to, ask
-from tests.support.delegating import delegation, last_result
+from tests.support.delegating import Script, delegation, last_result
 from tests.support.waiting import eventually
 
 WAIT = call("wait_agent", timeout_seconds=120)
@@ -37,7 +37,7 @@ async def test_agents_that_hold_every_place_are_refused_more_and_those_that_wait
     server: EmbeddedServer, tmp_path: Path
 ) -> None:
     root = [calls(start("lead", "a"), start("lead", "b")), WAIT, WAIT, WAIT, say("done")]
-    scripts = {"lead": [start("scout", "look"), lead, lead], "scout": [say("found")]}
+    scripts: dict[str, Script] = {"lead": [start("scout", "look"), lead, lead], "scout": [say("found")]}
     async with delegation(server, tmp_path, root, scripts, max_concurrent_runs=2) as made:
         answer = await ask(made.root)
         ends = [(await made.becomes(f"/root/{name}", "idle")).turns for name in ("a", "b")]
@@ -53,7 +53,7 @@ async def test_chain_with_one_place_ends_since_nested_work_is_refused_with_what_
     server: EmbeddedServer, tmp_path: Path
 ) -> None:
     root = [start("lead", "a"), WAIT, say("done")]
-    scripts = {"lead": [start("scout", "look"), lead], "scout": [say("found")]}
+    scripts: dict[str, Script] = {"lead": [start("scout", "look"), lead], "scout": [say("found")]}
     async with delegation(server, tmp_path, root, scripts, max_concurrent_runs=1) as made:
         answer = await ask(made.root)
         rows = await made.rows()
