@@ -17,6 +17,8 @@ from tarry.api import (
 )
 from tarry.app import App, Extension, Registry
 from tarry.client import (
+    AgentRefused,
+    AgentTree,
     Answered,
     Change,
     Conversation,
@@ -29,6 +31,7 @@ from tarry.client import (
     InboxFull,
     InputTooLarge,
     LiveView,
+    NoSuchAgents,
     NoSuchConversation,
     NoSuchEntry,
     NoSuchTask,
@@ -83,6 +86,8 @@ __all__ = [
     "SUBMISSION_SETTLED",
     "Agent",
     "AgentChange",
+    "AgentRefused",
+    "AgentTree",
     "Answered",
     "App",
     "Ask",
@@ -122,6 +127,7 @@ __all__ = [
     "NestedResult",
     "NoEnvironment",
     "NoModel",
+    "NoSuchAgents",
     "NoSuchConversation",
     "NoSuchEntry",
     "NoSuchTask",

@@ -19,6 +19,7 @@ from temporalio.service import RPCError, RPCStatusCode
 from tarry.attributes import STATE, WAITING_FOR
 from tarry.client.asking import ask
 from tarry.client.signals import deliver
+from tarry.core.paths import root_of
 from tarry.core.protocol import VIEW
 from tarry.core.settled import SUBMISSION_SETTLED, Settled
 from tarry.core.subagents.protocol import AGENTS, COLLECT, tree_of
@@ -76,7 +77,7 @@ async def _tell_tree(client: Client, tree: WorkflowHandle[Any, Any]) -> int:
 
 async def _is_orphan(client: Client, tree_id: str) -> bool:
     """Whether the root conversation is over; also when another one has its id since."""
-    root = tree_id.partition("~")[0]
+    root = root_of(tree_id)
     if await _is_over(client, root):
         return True
     try:

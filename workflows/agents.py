@@ -18,6 +18,7 @@ from temporalio.exceptions import ActivityError, ApplicationError
 
 from signals.box import Delivery, Receipt
 from tarry.core.keeping import TERMINATE, TerminateInput
+from tarry.core.paths import root_of
 from tarry.core.subagents.carrying import CARRY_OUT, CarryOut, answer_type, unanswered
 from tarry.core.subagents.definition import Snapshot
 from tarry.core.subagents.foreseen import ForeseeingTree
@@ -57,8 +58,9 @@ from workflows.supervise import supervise
 
 AT_ONCE = 20
 """Orders that are carried out at the same time."""
-OVERLONG = 8
-"""How many times its length a run may have before it turns over with orders under way, which are then repeated."""
+SLACK_EVENTS = 500
+"""How much longer a run may grow that waits for a moment without orders under way. What is under way then is carried
+out again by the next run: an order that fails for long holds up neither the others nor the turn."""
 
 MAX_REQUEST_BYTES = 512 * 1024
 """Of a request as JSON: what it asks for is kept and carried."""
@@ -66,12 +68,16 @@ MAX_REQUEST_BYTES = 512 * 1024
 R = TypeVar("R")
 
 
+_FROM_A_SHELL = AgentsInput()
+"""What a tree begins with that is started without an input."""
+
+
 @workflow.defn(name=AGENTS)
 class Agents:
     """Takes requests and what its agents tell, and carries out what follows from them."""
 
     @workflow.init
-    def __init__(self, input: AgentsInput) -> None:
+    def __init__(self, input: AgentsInput = _FROM_A_SHELL) -> None:
         self._tree = _tree_of(input)
         self._turnover_events = input.turnover_events
         self._under_way: set[asyncio.Task[None]] = set()
@@ -80,7 +86,7 @@ class Agents:
         self._is_collecting = input.is_collecting
 
     @workflow.run
-    async def run(self, input: AgentsInput) -> None:
+    async def run(self, input: AgentsInput = _FROM_A_SHELL) -> None:
         """Serve until it is time to continue as new, or the tree is collected."""
         await supervise(self._serve(), self._on_cancel)
         if not self._is_collected:
@@ -96,7 +102,7 @@ class Agents:
             await workflow.wait_condition(lambda: bool(self._startable()) or self._should_leave())
 
     def _startable(self) -> list[Order]:
-        return [] if self._is_long(1) else self._tree.due()[: AT_ONCE - len(self._under_way)]
+        return self._tree.due()[: max(0, AT_ONCE - len(self._under_way))]
 
     def _begin(self, orders: Sequence[Order]) -> None:
         for order in orders:
@@ -121,13 +127,11 @@ class Agents:
     def _should_leave(self) -> bool:
         if self._is_collected:
             return True
-        return (self._is_long(1) and not self._under_way) or self._is_long(OVERLONG)
-
-    def _is_long(self, times: int) -> bool:
         info = workflow.info()
-        is_crowded = self._updates >= MAX_UPDATES or self._must_turn_over
-        is_long = info.get_current_history_length() > self._turnover_events * times
-        return is_long or (times == 1 and (is_crowded or info.is_continue_as_new_suggested()))
+        beyond = info.get_current_history_length() - self._turnover_events
+        is_due = beyond > 0 or info.is_continue_as_new_suggested() or self._updates >= MAX_UPDATES
+        is_quiet = not self._under_way
+        return beyond > SLACK_EVENTS or (is_quiet and (is_due or self._must_turn_over))
 
     def _on_cancel(self) -> None:
         """Temporal's cancel means Stop; the tree lives on in a fresh run, which can be told again."""
@@ -274,5 +278,6 @@ def refusing() -> Iterator[None]:
 
 def _tree_of(input: AgentsInput) -> ForeseeingTree:
     if input.state is None:
-        return ForeseeingTree.begin(workflow.info().workflow_id, input.root, input.snapshot)
+        tree_id = workflow.info().workflow_id
+        return ForeseeingTree.begin(tree_id, input.root or root_of(tree_id), input.snapshot)
     return ForeseeingTree.model_validate(input.state)

@@ -1,16 +1,19 @@
 """The client: what a program that talks to agents uses. All async, usable from a plain script."""
 
+from tarry.client.agents import AgentTree
 from tarry.client.compactions import Compaction
 from tarry.client.conversation import Conversation
 from tarry.client.conversation_documents import ConversationDocument
 from tarry.client.documents import StoredDocument
 from tarry.client.durable_tasks import DurableTaskHandle
 from tarry.client.errors import (
+    AgentRefused,
     ConversationBusy,
     ConversationExists,
     DocumentConflict,
     InboxFull,
     InputTooLarge,
+    NoSuchAgents,
     NoSuchConversation,
     NoSuchEntry,
     NoSuchTask,
@@ -30,6 +33,8 @@ from tarry.client.work import WorkItem
 from tarry.core.live import LiveView, Question
 
 __all__ = [
+    "AgentRefused",
+    "AgentTree",
     "Answered",
     "Change",
     "Compaction",
@@ -43,6 +48,7 @@ __all__ = [
     "InboxFull",
     "InputTooLarge",
     "LiveView",
+    "NoSuchAgents",
     "NoSuchConversation",
     "NoSuchEntry",
     "NoSuchTask",

@@ -26,6 +26,7 @@ from tenacity import AsyncRetrying, retry_if_exception_type, stop_after_delay, w
 
 from tarry.client.errors import AgentRefused, NoSuchAgents, ServerUnavailable, reaching_server
 from tarry.connect import sending_inline
+from tarry.core.paths import root_of
 from tarry.core.subagents.definition import Snapshot
 from tarry.core.subagents.protocol import (
     AGENTS,
@@ -98,7 +99,7 @@ class AgentTree:
     @property
     def root(self) -> str:
         """The id of the root conversation."""
-        return self.id.partition("~")[0]
+        return root_of(self.id)
 
     @reaching_server()
     async def begin(self, snapshot: Snapshot) -> Snapshot:

@@ -10,6 +10,10 @@ from collections.abc import AsyncIterator
 from itertools import count
 from pathlib import Path
 
+from pydantic import BaseModel
+
+from signals import Sleep
+from tarry import Received, Signal
 from tarry.api import ToolApi
 from tarry.app import App, Extension
 from tarry.client.agents import AgentTree, kept_text
@@ -95,9 +99,29 @@ class Work:
         await eventually(begun, lambda found: set(whats) <= found)
 
 
+class Answered(BaseModel):
+    text: str
+
+
+ANSWER = Signal("test.answer", 1, Answered)
+"""What a child waits for that was asked to `ask`, under the key `answer`."""
+
+
+@tool(replay="safe")
+async def ask(what: str, api: ToolApi) -> Sleep | str:
+    """Ask a person."""
+    match await api.read_signal(ANSWER, "answer"):
+        case Received(value=answered):
+            return answered.text
+        case _:
+            return Sleep(signals=[ANSWER.key("answer")], ask=what)
+
+
 def _first(request: ModelRequest) -> Reply | Call:
     asked = last_input(request)
-    return call("work", what=asked.removeprefix(WORK)) if asked.startswith(WORK) else say(f"heard {asked}")
+    if asked.startswith(WORK):
+        return call("work", what=asked.removeprefix(WORK))
+    return call("ask", what=asked) if asked.startswith("ask ") else say(f"heard {asked}")
 
 
 def last_input(request: ModelRequest) -> str:
@@ -106,9 +130,9 @@ def last_input(request: ModelRequest) -> str:
 
 
 def children_app(work: Work) -> App:
-    """Children that answer `heard …`, or `done …` after the held tool has let them go."""
+    """Children that answer `heard …`, or `done …` after the held tool has let them go, or a person has answered."""
     model = ScriptedModel.for_each_input([_first, lambda request: say(f"done {last_input(request)}")])
-    return App(model=model, extensions=[Extension("test", [work.tool])])
+    return App(model=model, extensions=[Extension("test", [work.tool, ask], [ANSWER])])
 
 
 class Grove:

@@ -9,7 +9,9 @@ import pytest
 from temporalio.client import WorkflowUpdateFailedError
 
 from tarry import SUBMISSION_SETTLED
+from tarry.client.errors import AgentRefused
 from tarry.core.subagents.protocol import (
+    AGENTS,
     FOLLOW_UP,
     INTERRUPT,
     READ,
@@ -23,8 +25,10 @@ from tarry.core.subagents.protocol import (
 )
 from tarry.core.waiting import DELIVER
 from tarry.embedded import EmbeddedServer
-from tests.support.agent_trees import Grove, grove
+from tests.support.agent_trees import Grove, Work, children_app, grove
 from tests.support.histories import account
+from tests.support.shell import succeeds
+from tests.support.stage import idle_stage
 
 NOBODY = {"conversation_id": "nobody", "generation_id": "nobody~n/g1", "number": 10**30}
 RUBBISH: list[Any] = [
@@ -74,3 +78,17 @@ async def test_no_update_stops_a_tree(server: EmbeddedServer, tmp_path: Path, na
                     await handle.execute_update(name, args=args)
 
         await works(on)
+
+
+async def test_a_tree_that_a_shell_starts_without_an_input_has_no_agents_and_answers(
+    server: EmbeddedServer, tmp_path: Path
+) -> None:
+    async with idle_stage(server, children_app(Work()), tmp_path) as on, on.worker():
+        made = Grove(on, Work())
+        queue = on.settings.task_queue
+        where = ("--workflow-id", made.tree.id, "--task-queue", queue)
+        await succeeds(server, "workflow", "start", "--type", AGENTS, *where)
+
+        assert (await made.tree.list()).root == made.root
+        with pytest.raises(AgentRefused, match="there are none"):
+            await made.start()

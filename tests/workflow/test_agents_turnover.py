@@ -5,9 +5,13 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
+import pytest
+
+from activities.agent_turns import AgentTurns
 from bench.histories import runs_of
 from tarry.embedded import EmbeddedServer
 from tests.support.agent_trees import WORK, Grove, grove
+from tests.support.held import HeldMethod
 from tests.support.waiting import eventually
 
 TURNOVER_EVENTS = 40
@@ -76,3 +80,21 @@ async def test_messages_that_come_together_while_a_tree_turns_over_all_arrive_on
         await on.follow_up("a")
         (completion,) = await on.completions(1)
         assert sorted(completion.text.removeprefix("heard ").split()) == sorted(f"m{number}" for number in range(60))
+
+
+async def test_an_order_that_fails_for_long_holds_up_neither_the_others_nor_the_turn(
+    lowered_server: EmbeddedServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held = HeldMethod(monkeypatch, AgentTurns, "begin")
+    async with grove(lowered_server, tmp_path, turnover_events=TURNOVER_EVENTS) as on:
+        await on.start("a")
+        await asyncio.wait_for(held.reached.wait(), 30)
+        number = 0
+        while await runs(on) < 2:
+            await on.send("a", f"m{number}")
+            number += 1
+
+        assert (await on.state("/root/a"), number > 90) == ("starting", True)
+        held.go.set()
+        assert [one.text for one in await on.completions(1)] == ["heard go"]
+        assert (await on.row("/root/a")).pending == number

@@ -345,7 +345,7 @@ class AgentList(Frozen):
 class AgentsInput(Frozen):
     """What a tree begins with; `state` is carried from run to run."""
 
-    root: str
+    root: str = Field(default="", description="id of the root conversation; empty: the tree's id has it")
     snapshot: Snapshot = Snapshot()
     state: dict[str, Any] | None = None
     turnover_events: int = Field(default=1_000, description="history events after which it continues as new")
