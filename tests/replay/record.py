@@ -15,6 +15,7 @@ from tarry.embedded import EmbeddedServer
 from tests.replay import kept
 from tests.replay.scenarios import RUNS
 from tests.replay.scenarios_agents import AGENTS
+from tests.replay.scenarios_agents_tree import TREES
 from tests.replay.scenarios_busy import BUSY
 from tests.replay.scenarios_compaction import COMPACTION
 from tests.replay.scenarios_documents import DOCUMENTS
@@ -26,7 +27,7 @@ from tests.replay.scenarios_tasks import TASKS
 from tests.replay.scenarios_turns import TURNS
 from tests.replay.studio import Studio
 
-SCENARIOS = RUNS | PARKED | TASKS | GATES | DOCUMENTS | COMPACTION | BUSY | AGENTS | PROMPT | FORKS | TURNS
+SCENARIOS = RUNS | PARKED | TASKS | GATES | DOCUMENTS | COMPACTION | BUSY | AGENTS | PROMPT | FORKS | TURNS | TREES
 
 
 async def record(scenarios: list[str]) -> None:

@@ -25,6 +25,8 @@ from tarry.core import (
     run_hooks,
     waiting,
 )
+from tarry.core.subagents import carrying
+from tarry.core.subagents import protocol as agents
 from tests.replay import kept
 from tests.replay.changed import Guarded, GuardedCall, Unguarded, UnguardedCall
 from tests.replay.record import SCENARIOS
@@ -38,6 +40,7 @@ ACTIVITIES = {
     *(waiting.JUDGE, waiting.REFEREE, waiting.CLEAN_UP, waiting.TASK_RUN, waiting.TASK_CLEAN_UP),
     *(commits.SEND, expectation.FORWARD),
     *(gates.ASK_GATES, gates.TELL_RESULT, run_hooks.ASK_RUN_HOOKS),
+    *(carrying.CARRY_OUT, keeping.TERMINATE),
 }
 UPDATES = {
     *(protocol.SUBMIT, protocol.WITHDRAW, protocol.ABORT, protocol.RETRY, protocol.MEMO, protocol.ANNOUNCE),
@@ -49,6 +52,7 @@ UPDATES = {
         compaction_protocol.COMPACT,
         choices.CONFIGURE,
     ),
+    *(agents.START, agents.SEND, agents.FOLLOW_UP, agents.READ, agents.INTERRUPT, agents.RELOAD),
 }
 EVENTS = {
     "ACTIVITY_TASK_TIMED_OUT",
