@@ -6,6 +6,7 @@ The handle holds nothing but ids. Who asks names itself by its call, so that ask
 from __future__ import annotations
 
 import asyncio
+import uuid
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from typing import Any, TypeVar
@@ -41,6 +42,7 @@ from tarry.core.subagents.protocol import (
     START,
     AgentList,
     AgentsInput,
+    Caller,
     FollowUp,
     Interrupt,
     Interrupted,
@@ -100,6 +102,14 @@ class AgentTree:
     def root(self) -> str:
         """The id of the root conversation."""
         return root_of(self.id)
+
+    def person(self, conversation_id: str = "") -> Caller:
+        """Who asks when no call does: a person, or a program, in the name of a conversation of the tree.
+
+        For one request: the same once more is a repeat of it. Such a caller reaches every agent below, and queues.
+        """
+        owner = self.id.removesuffix("/agents")
+        return Caller(conversation_id=conversation_id or self.root, task_id=f"{owner}/person-{uuid.uuid4().hex}")
 
     @reaching_server()
     async def begin(self, snapshot: Snapshot) -> Snapshot:

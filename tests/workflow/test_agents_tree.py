@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -140,3 +141,22 @@ async def test_a_conversation_knows_its_path_its_owner_and_its_tree(server: Embe
         found = await on.on.client.get_workflow_handle(child.agent_id).describe()
         memo = {name: await found.memo_value(name) for name in ("tarry.owner", "tarry.path")}
         assert memo == {"tarry.owner": by.task_id, "tarry.path": "/root/a"}
+
+
+async def test_a_person_writes_to_any_agent_and_is_queued_where_a_nested_call_is_refused(
+    server: EmbeddedServer, tmp_path: Path
+) -> None:
+    async with grove(server, tmp_path, limit=2) as on:
+        parent = await on.start("parent", WORK + "p")
+        await on.start("child", by=on.caller(parent.agent_id))
+        await on.becomes("/root/parent/child", "idle")
+        await on.start("other", WORK + "o")
+        await on.work.has_begun("p", "o")
+
+        await on.send("/root/parent/child", "from a person", by=on.tree.person())
+        accepted = await on.follow_up("parent/child", by=on.tree.person())
+
+        assert (accepted.state, accepted.messages) == ("queued", 1)
+        on.work.let()
+        row = await eventually(partial(on.row, "/root/parent/child"), lambda row: row.turns == 2 and not row.turn_id)
+        assert (row.updates, row.pending) == (0, 0)
