@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import time
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
+from datetime import timedelta
 from pathlib import Path
 
 from signals.parking import Sleep
@@ -50,15 +52,39 @@ class Asking:
         return ask_person
 
 
-def app_with(asking: Asking, work: Work) -> App:
+class Shifts:
+    """The tool `shifts`: works three times for a moment, and sleeps in between. `peak`: how many worked at once."""
+
+    def __init__(self) -> None:
+        self.working = self.peak = self.worked = 0
+
+    @property
+    def tool(self) -> Tool:
+        @tool(replay="safe")
+        async def shifts(api: ToolApi) -> Sleep | str:
+            """Work in shifts."""
+            done = api.checkpoint or 0
+            self.working += 1
+            self.peak = max(self.peak, self.working)
+            await asyncio.sleep(0.1)
+            self.working -= 1
+            self.worked += 1
+            return "done" if done == 2 else Sleep(until=timedelta(seconds=0.2), checkpoint=done + 1)
+
+        return shifts
+
+
+def app_with(asking: Asking, work: Work, shifts: Shifts) -> App:
     def first(request: ModelRequest) -> Reply | Call:
         asked = last_input(request)
         if asked.startswith(ASK):
             return call("ask_person", question=asked.removeprefix(ASK))
+        if asked == "shifts":
+            return call("shifts")
         return call("work", what=asked.removeprefix(WORK)) if asked.startswith(WORK) else say(f"heard {asked}")
 
     model = ScriptedModel.for_each_input([first, lambda request: say(f"done {last_input(request)}")])
-    return App(model=model, extensions=[Extension("test", [asking.tool, work.tool], [ANSWER])])
+    return App(model=model, extensions=[Extension("test", [asking.tool, work.tool, shifts.tool], [ANSWER])])
 
 
 @dataclass
@@ -67,6 +93,7 @@ class Asked:
 
     grove: Grove
     asking: Asking
+    shifts: Shifts
 
     async def questions(self, number: int) -> dict[str, Question]:
         """The questions at the root, by their text, once there are so many."""
@@ -82,12 +109,12 @@ class Asked:
 
 @contextlib.asynccontextmanager
 async def asked(server: EmbeddedServer, store: Path, limit: int) -> AsyncIterator[Asked]:
-    asking, work = Asking(), Work()
-    async with idle_stage(server, app_with(asking, work), store, heartbeat_timeout=1.0) as on, on.worker():
+    asking, work, shifts = Asking(), Work(), Shifts()
+    async with idle_stage(server, app_with(asking, work, shifts), store, heartbeat_timeout=1.0) as on, on.worker():
         made = Grove(on, work)
         await made.root_it()
         await made.begin(limit)
-        yield Asked(made, asking)
+        yield Asked(made, asking, shifts)
         work.let()
 
 
@@ -135,6 +162,21 @@ async def test_a_child_that_was_woken_comes_before_one_that_has_not_begun(
 
         assert one.asking.went_on == ["may I?"]
         assert tree.work.peak == 1
+
+
+async def test_however_often_agents_rest_and_wake_no_more_than_may_execute_at_once(
+    server: EmbeddedServer, tmp_path: Path
+) -> None:
+    """Given two permits, when eight agents each sleep twice in their turns, all end, and two at most ever work."""
+    async with asked(server, tmp_path, limit=2) as one:
+        for name in "abcdefgh":
+            await one.grove.start(name, "shifts")
+
+        ended = await one.grove.completions(8)
+
+        assert {found.status for found in ended} == {"done"}
+        assert (one.shifts.worked, one.shifts.peak) == (24, 2)
+        await eventually(one.grove.tree.list, lambda found: (found.permits_used, found.queued) == (0, 0))
 
 
 async def three_levels(one: Asked) -> list[str]:
