@@ -134,6 +134,29 @@ async def test_a_child_whose_first_turn_is_cut_off_before_it_is_durable_begins_o
         assert kept_to_the_limit(tree)
 
 
+@repeated("working", "read")
+async def test_an_agent_that_waits_for_one_of_its_own_reads_its_end_once_and_is_told_of_once(
+    agents: AgentsDrills, point: str
+) -> None:
+    """The one below is killed at work; or the one between, when it has read and not told anybody."""
+    async with agents() as on:
+        await on.pair()
+        tree = await on.tree()
+        killed = "w0/w0" if point == "working" else "w0"
+        tree.plan(killed, point, deadly=True)
+        async with tree.watched():
+            await tree.submit("delegate 1 nest")
+            await tree.reached(killed)
+
+            assert await tree.left() == Left(
+                answer="1 ended",
+                told={"/root/w0": 1, "/root/w0/w0": 1},
+                heard={"/root/w0": ["nest w0"], "/root/w0/w0": ["work w0"]},
+                turns={"/root/w0": 1, "/root/w0/w0": 1},
+            )
+        assert kept_to_the_limit(tree)
+
+
 @repeated("read")
 async def test_an_update_that_was_read_and_not_kept_is_read_again_and_told_once(
     agents: AgentsDrills, point: str

@@ -1,7 +1,8 @@
 """The application of the drills with agents: a root that delegates, agents that work, and stops in what carries it out.
 
 The input says what is done. `delegate N` starts N agents, waits for them and says how many ended; `mailbox` starts one,
-then another turn of it with two messages; `work NAME` runs a tool once, `rest NAME` asks a person in between.
+then another turn of it with two messages; `work NAME` runs a tool once, `rest NAME` asks a person in between, and
+`nest NAME` delegates to one of its own.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ from tests.support.drill_points import StoppingModel, record, stop_at, stop_mode
 
 LIMIT = int(os.environ.get("DRILL_LIMIT", "4"))
 ENDED = " ended its turn."
+RESTING = {"ask_person", "wait_agent"}
 LONGEST = 40
 """Responses to one input."""
 
@@ -82,6 +84,8 @@ def _decide(request: ModelRequest) -> Reply | Call:
             return _mailbox(made, ended)
         case ["work", name] if made == 0:
             return call("job", title=name)
+        case ["nest", _] if ended == 0:
+            return _delegate(1, "work", made, ended)
         case ["rest", name] if made < 3:
             return call("ask_person" if made == 1 else "job", title=name)
         case words:
@@ -133,7 +137,7 @@ class TimedModel(StoppingModel):
         record("spans", agent=request.session_id, at=time.monotonic(), executes=True)
         response = await super().respond(request, on_text)
         names = [call.name for call in response.message.calls]
-        executes = bool(names) and "ask_person" not in names
+        executes = bool(names) and not RESTING & set(names)
         record("spans", agent=request.session_id, at=time.monotonic(), executes=executes)
         return response
 

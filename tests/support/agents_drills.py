@@ -17,6 +17,7 @@ from tarry.connect import sending_inline
 from tarry.core.messages import ToolMessage, UserMessage
 from tarry.core.protocol import digest
 from tarry.core.subagents.protocol import AgentList, tree_of
+from tarry.core.transcript import Entry
 from tests.support.agents_app import ENDED, WORDS
 from tests.support.drills import Arrival, Drill, settled
 from tests.support.waiting import eventually
@@ -29,8 +30,9 @@ LIMIT = 2
 class Left:
     """A tree when its root has answered.
 
-    `told`: how often the root's model read that an agent ended; `heard`: what each agent was told by its parent, in
-    order; `turns`: how many each ended. `open`: permits, turns, messages and completions that are still somewhere.
+    `told`: how often the model of its parent, and no other one, read that an agent ended; `heard`: what each agent was
+    told by its parent, in order; `turns`: how many each ended. `open`: permits, turns, messages and completions that
+    are still somewhere.
     """
 
     answer: str
@@ -54,6 +56,11 @@ class Tree:
     def agent_id(self, name: str) -> str:
         """The id of a child of the root, which exists from its name on."""
         return f"agent-{digest(f'{self.agents.id}/root/{name}')}"
+
+    async def transcripts(self, tree: AgentList) -> dict[str, list[Entry]]:
+        """Of the root and of every agent, by path."""
+        ids = {"/root": self.root.id, **{row.path: row.agent_id for row in tree.agents}}
+        return {path: await self.drill.harness.conversation(id).transcript() for path, id in ids.items()}
 
     def plan(self, name: str, *points: str, deadly: bool = False) -> None:
         """Stop an agent, or the root, at these points in turn."""
@@ -98,12 +105,12 @@ class Tree:
         """What is left when all inputs are settled, and the tree has nothing more to do."""
         ends = [await settled(submission) for submission in self.submissions]
         tree = await eventually(self.listed, lambda found: all(row.state == "idle" for row in found.agents))
-        texts = [entry.message.text for entry in await self.root.transcript() if isinstance(entry.message, ToolMessage)]
+        transcripts = await self.transcripts(tree)
         rows = tree.agents
         return Left(
             answer=", ".join(end.answer_text or end.reason for end in ends),
-            told={row.path: sum(text.count(row.path + ENDED) for text in texts) for row in rows},
-            heard={row.path: await self._heard(row.agent_id) for row in rows},
+            told={row.path: _told(row.path, transcripts) for row in rows},
+            heard={row.path: _texts(transcripts[row.path], UserMessage) for row in rows},
             turns={row.path: row.turns for row in rows},
             open=(
                 tree.permits_used,
@@ -115,10 +122,6 @@ class Tree:
             doubled=_doubled(tree),
         )
 
-    async def _heard(self, agent_id: str) -> list[str]:
-        entries = await self.drill.harness.conversation(agent_id).transcript()
-        return [entry.message.text for entry in entries if isinstance(entry.message, UserMessage)]
-
     def peak(self) -> int:
         """How many agents executed at once, as their models and tools have recorded it."""
         spans = [line for line in self.drill.lines("spans") if line["agent"] != self.root.id]
@@ -128,6 +131,20 @@ class Tree:
             (executing.add if line["executes"] else executing.discard)(line["agent"])
             peak = max(peak, len(executing))
         return peak
+
+
+def _told(path: str, transcripts: dict[str, list[Entry]]) -> int:
+    """How often it was told that an agent ended; -1: to somebody else than its parent."""
+    told = {
+        reader: sum(text.count(path + ENDED) for text in _texts(entries, ToolMessage))
+        for reader, entries in transcripts.items()
+    }
+    by_parent = told.pop(path.rpartition("/")[0])
+    return -1 if any(told.values()) else by_parent
+
+
+def _texts(entries: Sequence[Entry], kind: type[UserMessage | ToolMessage]) -> list[str]:
+    return [entry.message.text for entry in entries if isinstance(entry.message, kind)]
 
 
 def _doubled(tree: AgentList) -> tuple[str, ...]:
