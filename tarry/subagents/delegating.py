@@ -140,9 +140,12 @@ async def _delegated(
 
 async def _awaited(api: ToolApi, call: _Awaited) -> ToolResult | Sleep:
     updates = await api.agents.read(call.path, key=call.key)
-    if not updates.completions:
+    if not updates.completions and updates.working:
         return call.sleep()
-    return answer_result(updates.completions[-1], api.agents.read_done, is_data=call.is_data)
+    if not updates.completions:
+        text = f"{call.path} works no more, and nobody knows how its turn ended: its conversation tells what it did"
+        return ToolResult(text, is_error=True, details={"code": "lost"})
+    return answer_result(updates.completions[0], api.agents.read_done, is_data=call.is_data)
 
 
 def _started(started: Started) -> ToolResult:

@@ -10,10 +10,10 @@ from typing import Any, ParamSpec
 
 from signals.parking import Sleep
 from tarry.acknowledged import Acknowledged
-from tarry.client.errors import AgentRefused, NoSuchAgents
+from tarry.client.errors import AgentRefused, NoSuchAgents, ServerUnavailable
 from tarry.core.protocol import PlainSignal
 from tarry.core.subagents.protocol import Completion, Working
-from tarry.tools import ToolResult
+from tarry.tools import RetryTool, ToolResult
 
 P = ParamSpec("P")
 Told = ToolResult | Sleep
@@ -32,13 +32,15 @@ def refusals_are_results(function: Callable[P, Awaitable[Told]]) -> Callable[P, 
             return await function(*args, **kwargs)
         except AgentRefused as error:
             return ToolResult(str(error), is_error=True, details={"code": error.code})
+        except ServerUnavailable as error:  # what was asked for may be done: asked again, it is done once
+            raise RetryTool(str(error)) from error
         except NoSuchAgents as error:
             return ToolResult(str(error), is_error=True, details={"code": "invalid"})
 
     return told
 
 
-def answer_result(ended: Completion, read_done: PlainSignal, *, is_data: bool) -> ToolResult:
+def answer_result(ended: Completion, read_done: PlainSignal, *, is_data: bool) -> Acknowledged:
     """The end of a child's turn as the result of the call that waited for it: its answer; anything else is an error.
 
     `is_data`: the answer was to be JSON, and is given as that.
@@ -78,7 +80,7 @@ def _how(ended: Completion) -> str:
 def _cut(ended: Completion) -> str:
     if not ended.is_cut:
         return ""
-    return f"\n[cut here; the whole is in its conversation {ended.agent_id}: ask {ended.path} for the rest]"
+    return f"\n[cut here; the whole is in its conversation, {ended.agent_id}]"
 
 
 def facts(ended: Completion) -> dict[str, Any]:

@@ -99,9 +99,9 @@ async def test_answer_is_cut_at_a_character_and_says_where_the_whole_is(server: 
     answer, facts = await delegated(server, tmp_path, say(LONG), max_output_bytes=1_024)
 
     [text] = answer.texts
-    shown, _, note = text.partition("\n[cut here; the whole is in its conversation agent-")
+    shown, _, note = text.partition("\n[cut here; the whole is in its conversation, agent-")
     assert shown == "あ" * 341
-    assert "ask /root/look for the rest" in note
+    assert note.endswith("]")
     assert isinstance(facts.details, dict)
     assert facts.details["is_cut"]
 

@@ -60,14 +60,19 @@ async def test_without_agents_there_are_no_tools_for_them(server: EmbeddedServer
 async def test_reload_counts_from_the_next_request_on_and_a_tree_keeps_what_it_began_with_until_then(
     server: EmbeddedServer, tmp_path: Path
 ) -> None:
-    async with delegation(server, tmp_path, [say("hi")], {"scout": [say("a")]}) as made:
-        await ask(made.root)
+    async with delegation(server, tmp_path, [say("hi")], {"scout": [say("a")]}, worker=False) as made:
+        async with made.on.worker():
+            await ask(made.root)
+        other = App(made.on.app.model, extensions=[subagents(snapshot_of([agent("other")]))])
+        async with made.on.worker(other):
+            await ask(made.root)
         before = made.heard.schema("subagent")["properties"]["agent"]["enum"]
-        await (await made.tree()).reload(snapshot_of([agent("planner", model=None)]))
-        await ask(made.root)
-        after = made.heard.schema("subagent")["properties"]["agent"]["enum"]
-        await (await made.tree()).reload(Snapshot())
-        await ask(made.root)
+        async with made.on.worker():
+            await (await made.tree()).reload(snapshot_of([agent("planner", model=None)]))
+            await ask(made.root)
+            after = made.heard.schema("subagent")["properties"]["agent"]["enum"]
+            await (await made.tree()).reload(Snapshot())
+            await ask(made.root)
 
     assert (before, after) == (["scout"], ["planner"])
     assert made.heard.tools("root") == []
