@@ -23,6 +23,7 @@ from tarry.core.subagents.carrying import CARRY_OUT, CarryOut, answer_type, unan
 from tarry.core.subagents.definition import Snapshot
 from tarry.core.subagents.foreseen import ForeseeingTree
 from tarry.core.subagents.orders import Order, Outcome
+from tarry.core.subagents.packing import packed, unpacked
 from tarry.core.subagents.protocol import (
     AGENTS,
     COLLECT,
@@ -90,8 +91,8 @@ class Agents:
         """Serve until it is time to continue as new, or the tree is collected."""
         await supervise(self._serve(), self._on_cancel)
         if not self._is_collected:
-            state = {"state": self._tree.model_dump(mode="json"), "is_collecting": self._is_collecting}
-            workflow.continue_as_new(input.model_copy(update={"snapshot": Snapshot(), **state}))
+            carried = {"state": None, "packed": packed(self._tree), "is_collecting": self._is_collecting}
+            workflow.continue_as_new(input.model_copy(update={"snapshot": Snapshot(), **carried}))
         ended = TerminateInput(workflow_ids=tuple(self._tree.agents))
         await workflow.execute_activity(TERMINATE, ended, **options.TERMINATE)
 
@@ -277,6 +278,8 @@ def refusing() -> Iterator[None]:
 
 
 def _tree_of(input: AgentsInput) -> ForeseeingTree:
+    if input.packed:
+        return unpacked(input.packed)
     if input.state is None:
         tree_id = workflow.info().workflow_id
         return ForeseeingTree.begin(tree_id, input.root or root_of(tree_id), input.snapshot)

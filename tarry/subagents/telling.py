@@ -88,9 +88,10 @@ def facts(ended: Completion) -> dict[str, Any]:
     return {**ended.model_dump(mode="json", exclude={"text", "blob", "spent"}), "is_error": is_failure(ended)}
 
 
-def working_lines(working: Iterable[Working], now: datetime) -> str:
-    """A line for each agent that works: what it does, since when, what it waits for."""
-    return "\n".join(f"- {one.path}: {_doing(one, now)}" for one in working)
+def working_lines(working: Iterable[Working], now: datetime, more: int = 0) -> str:
+    """A line for each agent that works: what it does, since when, what it waits for; and how many more there are."""
+    lines = [f"- {one.path}: {_doing(one, now)}" for one in working]
+    return "\n".join([*lines, *([f"- and {more} more"] if more else [])])
 
 
 def _doing(one: Working, now: datetime) -> str:

@@ -70,18 +70,21 @@ def _told(api: ToolApi, updates: Updates) -> ToolResult:
     if updates.more:
         parts.append(f"{updates.more} more have ended: wait again to read of them.")
     if updates.working:
-        since = working_lines(updates.working, api.now())
+        since = working_lines(updates.working, api.now(), updates.more_working)
         parts.append(f"{'Still working' if parts else _nothing(api)}:\n{since}")
     elif not parts:
         parts.append("Nothing to wait for: no agent of yours works, and all that ended was read already.")
     if updates.already_read:
-        parts.append(f"Already read: {', '.join(updates.already_read)}.")
+        more = f" and {updates.more_already_read} more" if updates.more_already_read else ""
+        parts.append(f"Already read: {', '.join(updates.already_read)}{more}.")
     details = {
         "updates": [facts(one) for one in updates.completions],
         "failed": [one.path for one in updates.completions if is_failure(one)],
         "more": updates.more,
         "working": [one.model_dump(mode="json") for one in updates.working],
+        "more_working": updates.more_working,
         "already_read": list(updates.already_read),
+        "more_already_read": updates.more_already_read,
     }
     acks = (api.agents.read_done,) if updates.completions else ()
     return Acknowledged("\n\n".join(parts), details=details, acks=acks)

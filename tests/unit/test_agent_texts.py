@@ -82,6 +82,7 @@ def test_what_works_is_shown_with_its_state_since_when_and_what_it_waits_for() -
         "- /root/b: waiting since 09:00:00 UTC (3.0 h), waits for its agents: /root/b/c",
         "- /root/c: queued",
     ]
+    assert working_lines(working[2:], NOW, 184).splitlines() == ["- /root/c: queued", "- and 184 more"]
 
 
 @pytest.mark.parametrize(

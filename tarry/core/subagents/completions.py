@@ -81,9 +81,9 @@ class Completions(BaseModel):
         """How many completions are not read, reserved ones among them."""
         return len(self.boxes.get(parent_id, ()))
 
-    def has_unread(self, parent_id: str, path: str) -> bool:
-        """Whether a completion of that child is not read."""
-        return any(entry.completion.path == path for entry in self.boxes.get(parent_id, ()))
+    def unread_paths(self, parent_id: str) -> set[str]:
+        """The children of which a completion is not read."""
+        return {entry.completion.path for entry in self.boxes.get(parent_id, ())}
 
     def readers(self, parent_id: str) -> list[str]:
         """The calls that have reserved something there, oldest first."""

@@ -247,8 +247,10 @@ class Updates(Frozen):
 
     completions: tuple[Completion, ...] = ()
     more: int = 0
-    working: tuple[Working, ...] = ()
-    already_read: tuple[str, ...] = Field(default=(), description="paths of children that ended and were read")
+    working: tuple[Working, ...] = Field(default=(), description="of the children that work the first 16")
+    more_working: int = 0
+    already_read: tuple[str, ...] = Field(default=(), description="16 paths of children that ended and were read")
+    more_already_read: int = 0
 
 
 class ReadDone(Frozen):
@@ -343,11 +345,12 @@ class AgentList(Frozen):
 
 
 class AgentsInput(Frozen):
-    """What a tree begins with; `state` is carried from run to run."""
+    """What a tree begins with. `packed`: the state that is carried from run to run; empty: it is in `state`, if any."""
 
     root: str = Field(default="", description="id of the root conversation; empty: the tree's id has it")
     snapshot: Snapshot = Snapshot()
     state: dict[str, Any] | None = None
+    packed: str = ""
     turnover_events: int = Field(default=1_000, description="history events after which it continues as new")
     is_collecting: bool = Field(default=False, description="the root conversation is over, and so the tree will be")
 

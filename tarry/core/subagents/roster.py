@@ -7,14 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import datetime
+from typing import Any
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, PrivateAttr
 
 from tarry.core.ledger import Ledger
 from tarry.core.subagents.answers import Answers
 from tarry.core.subagents.completions import Completions, Waiter
 from tarry.core.subagents.definition import Snapshot
 from tarry.core.subagents.events import Events
+from tarry.core.subagents.lineage import Lineage
 from tarry.core.subagents.orders import Order, Orders, TellCall
 from tarry.core.subagents.paths import ROOT, Paths, is_below
 from tarry.core.subagents.permits import Permits
@@ -39,6 +41,11 @@ class Roster(BaseModel):
     stops: dict[str, int] = Field(default_factory=dict, description="conversation to its newest run that was stopped")
     interrupters: dict[str, Waiter] = Field(default_factory=dict, description="calls that wait until a Stop is over")
     told: int = Field(default=0, description="how often a call was told of something")
+    _lineage: Lineage = PrivateAttr(default_factory=Lineage)
+
+    def model_post_init(self, context: Any, /) -> None:
+        """Learn who is whose child, of a new tree and of one that was carried."""
+        self._lineage = Lineage.made_of(self.agents.values())
 
     @property
     def orders(self) -> list[Order]:
@@ -59,11 +66,21 @@ class Roster(BaseModel):
 
     def below(self, path: str) -> list[AgentRecord]:
         """All descendants of the agent at `path`, in the order in which they were started."""
-        return [agent for agent in self.agents.values() if is_below(agent.path, path)]
+        return [self.agents[one] for one in self._lineage.below(self.paths.agents.get(path, self.root))]
 
     def children(self, conversation_id: str) -> list[AgentRecord]:
         """The direct children of a conversation."""
-        return [agent for agent in self.agents.values() if agent.parent_id == conversation_id]
+        return [self.agents[one] for one in self._lineage.children(conversation_id)]
+
+    def introduce(self, agent: AgentRecord) -> None:
+        """One more agent, at a path that is free."""
+        self.agents[agent.agent_id] = agent
+        self.paths.reserve(agent.path, agent.agent_id)
+        self._lineage.add(agent)
+
+    def started_by(self, task_id: str) -> AgentRecord | None:
+        """The agent that this call started."""
+        return self.agents.get(self._lineage.starters.get(task_id, ""))
 
     def is_working(self, agent: AgentRecord) -> bool:
         """Whether a turn of it is open, or its parent has not got the completion of one yet."""

@@ -103,8 +103,7 @@ class Tree(Stops):
 
     def _started_by(self, request: StartAgent) -> AgentRecord | None:
         task_id = request.caller.task_id
-        known = next((agent for agent in self.agents.values() if agent.started_by == task_id), None)
-        if known is not None:
+        if (known := self.started_by(task_id)) is not None:
             check_same(known.content, content(request), task_id)
         return known
 
@@ -127,8 +126,7 @@ class Tree(Stops):
     def _introduce(self, agent: AgentRecord, now: datetime) -> None:
         if not self.agents:
             self.ordered.give(TellRoot(lane="root", conversation_id=self.root, tree_id=self.tree_id))
-        self.agents[agent.agent_id] = agent
-        self.paths.reserve(agent.path, agent.agent_id)
+        self.introduce(agent)
         self.events.add("start", agent.path, now, detail=agent.definition)
 
     def send(self, request: SendMessage, now: datetime) -> Sent:
@@ -219,11 +217,15 @@ class Tree(Stops):
         self.completions.waiters.pop(caller.task_id, None)
         if request.key and not completions:
             self.completions.wait(_waiter(caller, request.key, path))
+        working = [agent for agent in children if self.is_working(agent)]
+        was_read = self._were_read(parent_id, children)
         return Updates(
             completions=completions,
             more=self.completions.left(parent_id, path),
-            working=tuple(working_row(self, agent) for agent in children if self.is_working(agent)),
-            already_read=tuple(agent.path for agent in children if self._was_read(agent)),
+            working=tuple(working_row(self, agent) for agent in working[:NAMED]),
+            more_working=len(working[NAMED:]),
+            already_read=tuple(was_read[:NAMED]),
+            more_already_read=len(was_read[NAMED:]),
         )
 
     def _read_target(self, request: ReadUpdates) -> str:
@@ -238,12 +240,14 @@ class Tree(Stops):
             raise Refused("not_a_child", f"{path} is no child of {base}: its parent reads what it ends")
         return path
 
-    def _was_read(self, agent: AgentRecord) -> bool:
-        return (
-            agent.ended > agent.undelivered
-            and not self.is_working(agent)
-            and not self.completions.has_unread(agent.parent_id, agent.path)
-        )
+    def _were_read(self, parent_id: str, children: list[AgentRecord]) -> list[str]:
+        """The paths of children that work no more, and all of whose ends were read."""
+        unread = self.completions.unread_paths(parent_id)
+        return [
+            agent.path
+            for agent in children
+            if agent.ended > agent.undelivered and not self.is_working(agent) and agent.path not in unread
+        ]
 
     def read_done(self, done: ReadDone) -> None:
         """What a call has reserved is in its result."""
@@ -268,6 +272,10 @@ class Tree(Stops):
 
 
 MAX_DESCRIPTION = 500
+NAMED = 16
+"""Agents that an answer to a call that reads names of those that work, and of those that were read; all are counted.
+
+Who waits for hundreds asks hundreds of times, and its model reads each answer."""
 
 
 def _check_output(schema: dict[str, Any] | None) -> None:
