@@ -48,6 +48,7 @@ def asked(question: Question) -> list[Text]:
     who = f"{question.tool or 'a task'} asks{f' {question.for_whom}' if question.for_whom else ''}"
     depth = sum(1 for step in question.path[1:] if "/" in step and "/t" in step)
     below = f", {depth} levels down" if depth > 1 else ""
+    below = f", in {render.plain(question.agent)}" if question.agent else below
     how = "y/n" if is_approval(question) else "y, n or JSON"
     lines = render.plain(question.question).splitlines() or [""]
     return [

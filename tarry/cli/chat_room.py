@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from rich.text import Text
 
 from tarry.cli import render
+from tarry.cli.chat_agents import reloaded, subagents
 from tarry.cli.chat_answers import NoValue, value_of
 from tarry.cli.exits import problem_of
 from tarry.cli.follow import doing
@@ -151,6 +152,8 @@ class Room:
             "agent": Command("/agent", "what this conversation has chosen", self._agent),
             "compact": Command("/compact [WHAT]", "have a summary take the place of what is old", self._compact),
             "reset": Command("/reset [TEXT]", "begin anew; the transcript stays", self._reset),
+            "subagents": Command("/subagents", "agents to delegate to, and those at work", self._subagents),
+            "reload": Command("/reload", "let this host's agents and settings count", self._reload),
             "quit": Command("/quit", "leave, like Ctrl-D; a run goes on", self._quit),
         }
 
@@ -200,6 +203,14 @@ class Room:
     async def _reset(self, handoff: str) -> None:
         await self.conversation.reset(handoff or None)
         self.began.set()
+
+    async def _subagents(self, _: str) -> None:
+        for line in await subagents(self.harness, self.conversation.id):
+            self._tell(line)
+
+    async def _reload(self, _: str) -> None:
+        for line in await reloaded(self.harness, self.conversation.id):
+            self._tell(line)
 
     def _quit(self, _: str) -> None:
         self.left.set()

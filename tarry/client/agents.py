@@ -28,6 +28,7 @@ from tenacity import AsyncRetrying, retry_if_exception_type, stop_after_delay, w
 from tarry.client.errors import AgentRefused, NoSuchAgents, ServerUnavailable, reaching_server
 from tarry.connect import sending_inline
 from tarry.core.paths import root_of
+from tarry.core.protocol import digest
 from tarry.core.subagents.definition import Snapshot
 from tarry.core.subagents.protocol import (
     AGENTS,
@@ -103,13 +104,15 @@ class AgentTree:
         """The id of the root conversation."""
         return root_of(self.id)
 
-    def person(self, conversation_id: str = "") -> Caller:
+    def person(self, conversation_id: str = "", request_id: str | None = None) -> Caller:
         """Who asks when no call does: a person, or a program, in the name of a conversation of the tree.
 
-        For one request: the same once more is a repeat of it. Such a caller reaches every agent below, and queues.
+        For one request: the same once more, or another under its `request_id`, is a repeat of it. Such a caller reaches
+        every agent below, and queues.
         """
         owner = self.id.removesuffix("/agents")
-        return Caller(conversation_id=conversation_id or self.root, task_id=f"{owner}/person-{uuid.uuid4().hex}")
+        name = uuid.uuid4().hex if request_id is None else digest(request_id)
+        return Caller(conversation_id=conversation_id or self.root, task_id=f"{owner}/person-{name}")
 
     @reaching_server()
     async def begin(self, snapshot: Snapshot) -> Snapshot:

@@ -73,14 +73,16 @@ class Harness:
         return Conversation(self.client, self.settings, self._reader, checked_id(conversation_id), agent)
 
     async def agents(self, conversation_id: str) -> AgentTree:
-        """The agents below a root conversation (spec §17). Needs a worker; the tree itself may not have begun.
+        """The tree of agents of a root conversation, or that an agent is in by its id (spec §17).
+
+        Needs a worker; the tree itself may not have begun.
 
         Raises:
             NoSuchConversation: nothing with that id.
             ServerUnavailable: no server answers, or no worker.
         """
-        nonce = (await self.conversation(conversation_id).view()).nonce
-        return AgentTree(self.client, self.settings, tree_of(f"{conversation_id}~{nonce}"))
+        view = await self.conversation(conversation_id).view()
+        return AgentTree(self.client, self.settings, view.tree or tree_of(f"{conversation_id}~{view.nonce}"))
 
     async def start_task(self, task: DurableTask[In, R], input: In, *, key: str | None = None) -> DurableTaskHandle[R]:
         """Start a durable task, durably when it returns, also when no worker is up.

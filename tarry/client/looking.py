@@ -78,7 +78,8 @@ class Looker:
         """The workflows whose news change the view."""
         run = self._conversation.open_generation if self._conversation else None
         calls = [seen.call.task_id for seen in self._calls.values() if seen.call.status not in ("done", "pending")]
-        return [self._id, *([run, *calls] if run else [])]
+        tree = self._conversation.tree if self._conversation else ""
+        return [self._id, *([run, *calls] if run else []), *([tree] if tree else [])]
 
     @property
     def streams(self) -> list[str]:
@@ -89,8 +90,16 @@ class Looker:
 
     @property
     def next_look(self) -> float | None:
-        """Seconds until it should look for questions further below; None: there can be none."""
-        return self._below.pause if any(seen.looks_below for seen in self._calls.values()) else None
+        """Seconds until it should look for questions further below; None: there can be none, or its tree will tell."""
+        if any(seen.looks_below for seen in self._calls.values()):
+            return self._below.pause
+        return self._below.pause if self._looks_below and not self._below.is_calm else None
+
+    @property
+    def _looks_below(self) -> bool:
+        """Whether something below may ask a question: what a call waits for, or an agent, which nobody waits for."""
+        has_tree = self._conversation is not None and bool(self._conversation.tree)
+        return has_tree or any(seen.looks_below for seen in self._calls.values())
 
     async def look(self, news: Collection[str]) -> LiveView:
         """How the conversation stands, after `news` of these workflows. Comes within seconds, whoever is away.
@@ -196,10 +205,14 @@ class Looker:
         return found
 
     async def _see(self, news: Collection[str]) -> None:
-        """Describe the run and those of its calls that have news."""
+        """Describe the run and those of its calls that have news, and look below."""
         run_id = self._conversation.open_generation if self._conversation else None
-        if run_id is None:
-            return
+        if run_id is not None:
+            await self._see_run(run_id, news)
+        if self._looks_below:
+            await self._below.look(frozenset(news))
+
+    async def _see_run(self, run_id: str, news: Collection[str]) -> None:
         if self._sight is None or run_id in news or run_id in self.streams:
             self._sight = await see_run(self._client, run_id)
         asked = dict(open_requests(self._entries)) if self._run is not None and self._run.phase == "tools" else {}
@@ -210,8 +223,6 @@ class Looker:
                 *(see_call(self._client, call.task_id, call) for call in wanted[start : start + AT_A_TIME])
             )
             self._calls |= {one.call.slot: one for one in seen}
-        if any(seen.looks_below for seen in self._calls.values()):
-            await self._below.look(frozenset(news))
 
     def _named(self, slot: int, call: LiveCall) -> LiveCall:
         """The call as it was seen last, with the id that it has by now."""
@@ -242,7 +253,7 @@ class Looker:
         )
         own = [seen.question for seen in self._calls.values() if seen.question is not None]
         known = {question.task_id for question in own}
-        below = [one for one in self._below.questions if one.task_id not in known] if self.next_look else []
+        below = [one for one in self._below.questions if one.task_id not in known] if self._looks_below else []
         return LiveView(
             **dict(found),
             entries=self._entries,
@@ -288,6 +299,11 @@ class Below:
     def pause(self) -> float:
         """Seconds until the next look."""
         return max(0.0, self._again - time.monotonic())
+
+    @property
+    def is_calm(self) -> bool:
+        """Whether nothing has happened for so long that only news are worth another look."""
+        return self._gap >= _LONGEST_QUESTIONS_PAUSE
 
     async def look(self, news: Collection[str]) -> None:
         """Look if it is time to."""

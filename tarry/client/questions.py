@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterable
+from dataclasses import dataclass, field
 
 from temporalio.client import Client
 
@@ -13,6 +14,7 @@ from tarry.client.work import parked_note
 from tarry.core.live import Question
 from tarry.core.paths import path_of, root_of
 from tarry.core.protocol import CONVERSATION, OWNER_MEMO
+from tarry.core.subagents.protocol import PATH_MEMO
 from tarry.core.waiting import ParkedNote
 
 _OPEN = 'ExecutionStatus = "Running"'
@@ -28,8 +30,12 @@ async def open_questions(client: Client, conversation_id: str | None = None) -> 
         ServerUnavailable: no server answers.
     """
     notes = {task_id: note async for task_id, note in _asking(client)}
-    paths = await find_paths(client, notes)
-    found = [question_of(task_id, paths[task_id], note) for task_id, note in notes.items()]
+    owned = await _find_owned(client, {root_of(task_id) for task_id in notes})
+    paths = {task_id: path_of(task_id, owned.owners) for task_id in notes}
+    found = [
+        question_of(task_id, paths[task_id], note).model_copy(update={"agent": owned.agent_in(paths[task_id])})
+        for task_id, note in notes.items()
+    ]
     wanted = [question for question in found if conversation_id is None or conversation_id in question.path]
     return sorted(wanted, key=lambda question: question.since)
 
@@ -37,8 +43,8 @@ async def open_questions(client: Client, conversation_id: str | None = None) -> 
 async def find_paths(client: Client, task_ids: Iterable[str]) -> dict[str, tuple[str, ...]]:
     """The path to each task."""
     wanted = list(task_ids)
-    owners = await _owners(client, {root_of(task_id) for task_id in wanted})
-    return {task_id: path_of(task_id, owners) for task_id in wanted}
+    owned = await _find_owned(client, {root_of(task_id) for task_id in wanted})
+    return {task_id: path_of(task_id, owned.owners) for task_id in wanted}
 
 
 async def _asking(client: Client) -> AsyncIterator[tuple[str, ParkedNote]]:
@@ -48,9 +54,21 @@ async def _asking(client: Client) -> AsyncIterator[tuple[str, ParkedNote]]:
             yield execution.id, note
 
 
-async def _owners(client: Client, conversations: set[str]) -> dict[str, str]:
-    """The owners of these conversations, of those in which the owners were made, and so on up to the roots."""
-    owners: dict[str, str] = {}
+@dataclass(frozen=True)
+class _Owned:
+    """Conversations that belong to tasks. `agents`: those of subagents, and their paths in their tree."""
+
+    owners: dict[str, str] = field(default_factory=dict)
+    agents: dict[str, str] = field(default_factory=dict)
+
+    def agent_in(self, path: tuple[str, ...]) -> str:
+        """The subagent that is the nearest above the end of a path of ids."""
+        return next((self.agents[step] for step in reversed(path) if step in self.agents), "")
+
+
+async def _find_owned(client: Client, conversations: set[str]) -> _Owned:
+    """These conversations, those in which their owners were made, and so on up to the roots."""
+    found = _Owned()
     seen: set[str] = set()
     while new := sorted(conversations - seen):
         seen |= conversations
@@ -59,9 +77,11 @@ async def _owners(client: Client, conversations: set[str]) -> dict[str, str]:
             query = f'WorkflowType = "{CONVERSATION}" AND WorkflowId IN ({ids}) AND {_OPEN}'
             async for execution in client.list_workflows(query):
                 if owner := await listed_memo(execution, OWNER_MEMO, "", str):
-                    owners[execution.id] = owner
-        conversations = {root_of(owner) for owner in owners.values()}
-    return owners
+                    found.owners[execution.id] = owner
+                if path := await listed_memo(execution, PATH_MEMO, "", str):
+                    found.agents[execution.id] = path
+        conversations = {root_of(owner) for owner in found.owners.values()}
+    return found
 
 
 def question_of(task_id: str, path: tuple[str, ...], note: ParkedNote) -> Question:

@@ -379,6 +379,7 @@ class ConversationState(BaseModel):
             placed=self.open.requests if self.open else (),
             agent=self.choices.agent,
             parent=self.parent,
+            tree=self.below.tree,
         )
 
 

@@ -102,6 +102,7 @@ class Question(Frozen):
     tool: str
     question: str
     for_whom: str = ""
+    agent: str = Field(default="", description="path of the subagent in whose conversation it was asked; else empty")
     keys: tuple[str, ...] = Field(
         default=(), description="`signal/key` of at most eight keys: a long key as `#hash`; any of them answers"
     )

@@ -232,13 +232,14 @@ class ContactChanged(Frozen):
 
 
 class RecordChanged(Frozen):
-    """How far the conversation itself has its transcript, which an open run goes on."""
+    """How far the conversation itself has its transcript, which an open run goes on; and its tree of agents."""
 
     type: Literal["record_changed"] = "record_changed"
     end: Position
     pages: tuple[PageRef, ...]
     runs: int
     documents: int
+    tree: str = ""
 
 
 FACTS = (

@@ -46,6 +46,7 @@ class ConversationView(Frozen):
     placed: tuple[str, ...] = Field(default=(), description="request ids of what the open run answers")
     agent: Agent = Field(default=Agent(), description="what the conversation has chosen")
     parent: Parent | None = Field(default=None, description="of a fork: whose entries it begins with")
+    tree: str = Field(default="", description="id of the tree of agents that it is in; empty: it knows of none")
 
 
 class GenerationView(Frozen):

@@ -6,8 +6,8 @@ from datetime import datetime
 
 from tarry.core.ledger import Ledger
 from tarry.core.subagents.paths import ROOT, is_below
-from tarry.core.subagents.protocol import AgentList, AgentRow, AgentState, Working
-from tarry.core.subagents.record import AgentRecord, Phase
+from tarry.core.subagents.protocol import AGENT_UPDATE, AgentList, AgentRow, AgentState, Working
+from tarry.core.subagents.record import AgentRecord, Phase, Turn
 from tarry.core.subagents.roster import Roster
 
 _STATES: dict[Phase, AgentState] = {
@@ -35,20 +35,26 @@ def state_of(roster: Roster, agent: AgentRecord) -> tuple[AgentState, datetime, 
     if turn is not None:
         if turn.is_stopping:
             return "stopping", turn.since, ""
-        return _STATES[turn.phase], turn.since, _reason(turn.phase, turn.waits_for)
+        return _STATES[turn.phase], turn.since, _reason(roster, agent, turn)
     if roster.is_working(agent):
         return "running", agent.since, ""
-    if working := [one.path for one in roster.working_below(agent.path)]:
-        return "waiting", agent.since, "its agents: " + named(working)
+    if any(roster.working_below(agent.path)):
+        return "waiting", agent.since, _its_agents(roster, agent)
     return ("idle" if agent.ended else "ready"), agent.since, ""
 
 
-def _reason(phase: Phase, waits_for: str) -> str:
-    if phase in ("queued", "waking"):
+def _reason(roster: Roster, agent: AgentRecord, turn: Turn) -> str:
+    if turn.phase in ("queued", "waking"):
         return "a permit"
-    if phase == "granted":
+    if turn.phase == "granted":
         return "its turn before to end"
-    return (waits_for or "its calls") if phase == "resting" else ""
+    if turn.waits_for.startswith(f"{AGENT_UPDATE.name}/"):
+        return _its_agents(roster, agent)
+    return (turn.waits_for or "its calls") if turn.phase == "resting" else ""
+
+
+def _its_agents(roster: Roster, agent: AgentRecord) -> str:
+    return f"its agents: {named([one.path for one in roster.working_below(agent.path)])}".removesuffix(": ")
 
 
 def named(paths: list[str]) -> str:
@@ -69,6 +75,7 @@ def list_agents(roster: Roster, path: str) -> AgentList:
     events = [event for event in roster.events.newest if path == ROOT or is_below(event.path, path)]
     return AgentList(
         root=roster.root,
+        path=path,
         agents=tuple(_row(roster, agent) for agent in agents),
         permits=roster.permits.limit,
         permits_used=len(roster.permits.held),

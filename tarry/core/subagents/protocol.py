@@ -336,6 +336,7 @@ class AgentList(Frozen):
     """The agents below one, in the order of their paths, and the newest events."""
 
     root: str
+    path: str = Field(default="/root", description="of the one whose agents these are")
     agents: tuple[AgentRow, ...] = ()
     permits: int = 0
     permits_used: int = 0

@@ -64,6 +64,10 @@ class Roster(BaseModel):
             raise Refused("unknown_target", f"conversation {conversation_id[:80]!r} is none of this tree")
         return agent.path
 
+    def name_of(self, caller: Caller) -> str:
+        """Who asks, in an event."""
+        return self.path_of(caller.conversation_id) if caller.run else "a person"
+
     def below(self, path: str) -> list[AgentRecord]:
         """All descendants of the agent at `path`, in the order in which they were started."""
         return [self.agents[one] for one in self._lineage.below(self.paths.agents.get(path, self.root))]

@@ -36,7 +36,7 @@ class Stops(Turns):
         if known is None:
             self.saw(caller)
             self._stop_all(agent, now)
-            self.events.add("interrupt", agent.path, now)
+            self.events.add("interrupt", agent.path, now, detail=f"by {self.name_of(caller)}")
         state: Literal["stopping", "idle"] = "stopping" if self.is_stopping(agent.path) else "idle"
         if request.key and state == "stopping":
             self.interrupters[caller.task_id] = Waiter(

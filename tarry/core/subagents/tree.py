@@ -143,7 +143,7 @@ class Tree(Stops):
         agent.mailbox.check(request.text)
         number = agent.mailbox.put(request.text)
         self.saw(request.caller)
-        self.events.add("message", agent.path, now, detail=f"from {self.path_of(request.caller.conversation_id)}")
+        self.events.add("message", agent.path, now, detail=f"from {self.name_of(request.caller)}")
         sent = Sent(message_id=f"{agent.agent_id}.m{number}", pending=len(agent.mailbox.messages), path=agent.path)
         self.answers.keep("send", task_id, request, sent)
         return sent
