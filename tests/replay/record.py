@@ -18,6 +18,7 @@ from tests.replay.scenarios_agents import AGENTS
 from tests.replay.scenarios_agents_tree import TREES
 from tests.replay.scenarios_busy import BUSY
 from tests.replay.scenarios_compaction import COMPACTION
+from tests.replay.scenarios_delegating import DELEGATING
 from tests.replay.scenarios_documents import DOCUMENTS
 from tests.replay.scenarios_forks import FORKS
 from tests.replay.scenarios_gates import GATES
@@ -27,7 +28,9 @@ from tests.replay.scenarios_tasks import TASKS
 from tests.replay.scenarios_turns import TURNS
 from tests.replay.studio import Studio
 
-SCENARIOS = RUNS | PARKED | TASKS | GATES | DOCUMENTS | COMPACTION | BUSY | AGENTS | PROMPT | FORKS | TURNS | TREES
+SCENARIOS = (
+    RUNS | PARKED | TASKS | GATES | DOCUMENTS | COMPACTION | BUSY | AGENTS | PROMPT | FORKS | TURNS | TREES | DELEGATING
+)
 
 
 async def record(scenarios: list[str]) -> None:
