@@ -9,6 +9,7 @@ import asyncio
 import uuid
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
+from functools import partial
 from typing import Any, TypeVar
 
 from pydantic import BaseModel
@@ -182,14 +183,14 @@ class AgentTree:
                 RELOAD, snapshot, start_workflow_operation=start, rpc_timeout=_ONE_TRY
             )
 
-        await self._patiently(reloading)
+        await self._patiently(partial(self._try, reloading))
 
     async def _ask(self, name: str, request: BaseModel, as_type: type[M]) -> M:
         async def asking() -> M:
             answer: M = await self._handle.execute_update(name, request, result_type=as_type, rpc_timeout=_ONE_TRY)
             return answer
 
-        return await self._patiently(asking)
+        return await self._patiently(partial(self._try, asking))
 
     async def _patiently(self, ask: Callable[[], Awaitable[T]]) -> T:
         """Asking again changes nothing."""
@@ -200,7 +201,7 @@ class AgentTree:
             reraise=True,
         )
         try:
-            answer: T = await patient(self._try, ask)
+            answer: T = await patient(ask)
         except _AskAgain as error:
             raise ServerUnavailable(
                 f"nobody answers for {self.id} ({error}): check that a server and a worker run, then try again"
@@ -227,15 +228,21 @@ class AgentTree:
             raise _AskAgain(" ".join(error.message.split())) from error
 
     async def _query(self, name: str, as_type: type[M], *args: Any) -> M:
-        try:
-            answer: M = await self._handle.query(name, *args, result_type=as_type, rpc_timeout=_ONE_TRY)
-        except WorkflowQueryFailedError as error:
-            raise NoSuchAgents(f"{self.id} is no tree of agents") from error
-        except RPCError as error:
-            if error.status == RPCStatusCode.NOT_FOUND:
-                raise self._over() from error
-            raise
-        return answer
+        async def asking() -> M:
+            try:
+                answer: M = await self._handle.query(name, *args, result_type=as_type, rpc_timeout=_ONE_TRY)
+            except WorkflowQueryFailedError as error:
+                raise NoSuchAgents(f"{self.id} is no tree of agents") from error
+            except RPCError as error:
+                if error.status == RPCStatusCode.NOT_FOUND:
+                    raise self._over() from error
+                if error.status != RPCStatusCode.RESOURCE_EXHAUSTED:
+                    raise
+                # A server keeps few queries of one workflow, and many agents ask at once.
+                raise _AskAgain(" ".join(error.message.split())) from error
+            return answer
+
+        return await self._patiently(asking)
 
     def _birth(self, snapshot: Snapshot) -> dict[str, Any]:
         turnover = self._settings.run_settings().turnover_events

@@ -6,9 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from temporalio.client import WorkflowUpdateFailedError
+from temporalio.client import Client, Interceptor, OutboundInterceptor, QueryWorkflowInput, WorkflowUpdateFailedError
+from temporalio.service import RPCError, RPCStatusCode
 
 from tarry import SUBMISSION_SETTLED
+from tarry.client.agents import AgentTree
 from tarry.client.errors import AgentRefused
 from tarry.core.subagents.protocol import (
     AGENTS,
@@ -92,3 +94,37 @@ async def test_a_tree_that_a_shell_starts_without_an_input_has_no_agents_and_ans
         assert (await made.tree.list()).root == made.root
         with pytest.raises(AgentRefused, match="there are none"):
             await made.start()
+
+
+class Crowd(Interceptor):
+    """A server that keeps one question of a workflow: so many are turned away."""
+
+    def __init__(self, number: int) -> None:
+        self.left = number
+
+    def intercept_client(self, next: OutboundInterceptor) -> OutboundInterceptor:
+        return _Turned(next, self)
+
+
+class _Turned(OutboundInterceptor):
+    def __init__(self, next: OutboundInterceptor, crowd: Crowd) -> None:
+        super().__init__(next)
+        self._crowd = crowd
+
+    async def query_workflow(self, input: QueryWorkflowInput) -> Any:
+        self._crowd.left -= 1
+        if self._crowd.left >= 0:
+            raise RPCError("consistent query buffer is full", RPCStatusCode.RESOURCE_EXHAUSTED, b"")
+        return await super().query_workflow(input)
+
+
+async def test_who_looks_while_many_do_is_answered_all_the_same(server: EmbeddedServer, tmp_path: Path) -> None:
+    async with grove(server, tmp_path) as on:
+        await on.start("a")
+        crowd = Crowd(3)
+        converter = on.on.client.data_converter
+        client = await Client.connect(server.address, data_converter=converter, interceptors=[crowd])
+
+        found = await AgentTree(client, on.on.settings, on.tree.id).list()
+
+        assert ([row.path for row in found.agents], crowd.left) == (["/root/a"], -1)
