@@ -45,10 +45,11 @@ unit: venv ## the tests that start no server
 drills: venv ## the tests that kill processes
 	$(BIN)/pytest tests/drills
 
-bench: venv ## what a run, a long conversation and parked work cost here
+bench: venv ## what a run, a long conversation, parked work and subagents cost here
 	$(BIN)/python bench/run_cost.py
 	$(BIN)/python bench/long_conversation.py
 	$(BIN)/python bench/parked.py
+	$(BIN)/python bench/subagents.py
 
 # Keeps the versions that are locked; delete requirements.lock first to move all of them.
 lock: ## write requirements.lock anew from pyproject.toml

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from bench import parked, run_cost
+from bench import parked, run_cost, subagents
 from tarry.embedded import DYNAMIC_CONFIG, SQLITE_PRAGMAS
 
 BENCH = Path(__file__).parents[2] / "bench"
@@ -116,6 +116,37 @@ def test_parked_tells_people_what_it_tells_programs(parked_facts: dict[str, Any]
     assert f"{parked_facts['drain']['calls_per_second']:,g} calls/s" in shown.getvalue()
 
 
+CHILDREN = 3
+
+
+@pytest.fixture(scope="module")
+def tree_facts() -> dict[str, Any]:
+    return facts_of("subagents.py", "--children", str(CHILDREN), "--limits", "2")
+
+
+def test_subagents_counts_where_a_child_a_message_and_a_turn_cost_what(tree_facts: dict[str, Any]) -> None:
+    [found] = tree_facts["limits"]
+    phases = {phase: (parts["tree"], parts["root"], parts["child"]) for phase, parts in found["phases"].items()}
+
+    assert list(phases) == list(subagents.PHASES)
+    for parts in phases.values():
+        assert all(part["events"] > 0 and part["bytes"] > 0 for part in parts[:2])
+    began, read, message, turn = (parts[2] for parts in phases.values())
+    assert (read["events"], message["events"]) == (0, 0)
+    assert (began["activities"], turn["activities"]) == (2, 2)
+    assert 0 < found["peak"] <= found["limit"] == 2
+    assert found["waits"] >= 2
+
+
+def test_subagents_tells_people_what_it_tells_programs(tree_facts: dict[str, Any]) -> None:
+    shown = io.StringIO()
+
+    subagents.show(Console(file=shown, width=120), tree_facts)
+
+    assert SERVER in shown.getvalue()
+    assert f"{tree_facts['limits'][0]['children_per_second']:g} children/s" in shown.getvalue()
+
+
 def test_a_bench_without_json_prints_a_table_and_the_server() -> None:
     ended = run("long_conversation.py", "--turns", "1")
 
@@ -131,6 +162,7 @@ def test_a_bench_without_json_prints_a_table_and_the_server() -> None:
         ("run_cost.py", "--runs", "-1"),
         ("run_cost.py", "--concurrency", "many"),
         ("parked.py", "--n", "9"),
+        ("subagents.py", "--children", "1001"),
     ],
 )
 def test_a_bench_refuses_what_cannot_be_counted(script: str, option: str, value: str) -> None:

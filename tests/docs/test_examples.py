@@ -248,6 +248,13 @@ a day later, under another worker:
 3 lines: one apple, two pears, three plums
 /root/clerk idle pending=0 turns=2
 """,
+    "23_review_tree.py": """\
+below the root: 20 agents
+asks: /root/api > /root/api/tokens
+Ana is asked: How long may tokens live?
+every worker is off; the answer: accepted
+16 reviews, 16 different ones; api/tokens: for an hour
+""",
     "18_watch.py": """\
 the first saw the tool at work: True
 ... and the answer grow: True

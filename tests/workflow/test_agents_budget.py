@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from temporalio.api.enums.v1 import EventType
 
-from bench.histories import cost_of
+from bench.histories import Cost, cost_of
 from tarry.client.errors import AgentRefused
 from tarry.embedded import EmbeddedServer
 from tests.support.agent_trees import Grove, grove
@@ -23,6 +23,7 @@ TAKEN_UP = (
 UPDATE = 5
 ORDER = 6
 SIGNAL = 4
+FLAT = 1.1
 
 
 async def events(on: Grove) -> int:
@@ -83,6 +84,21 @@ async def test_reading_costs_an_update_and_a_signal(server: EmbeddedServer, tmp_
         await on.completions(1)
 
         assert await events(on) - before <= UPDATE + SIGNAL
+
+
+async def test_a_child_costs_as_much_after_60_as_after_10(server: EmbeddedServer, tmp_path: Path) -> None:
+    async with grove(server, tmp_path) as on:
+        costs: list[Cost] = []
+        for number in range(1, 61):
+            await on.start(f"child-{number}")
+            await on.completions(1)
+            if number in (10, 35, 60):
+                await events(on)
+                costs.append(await cost_of(on.on.client, on.tree.id))
+
+        first, last = costs[1] - costs[0], costs[2] - costs[1]
+        assert last.events <= first.events * FLAT
+        assert last.bytes <= first.bytes * FLAT
 
 
 async def test_what_is_refused_leaves_no_event(server: EmbeddedServer, tmp_path: Path) -> None:
