@@ -55,7 +55,7 @@ async def wait_agent(
         waiting = replace(waiting, looks=waiting.looks + 1)
     is_last = _is_over(api, waiting)
     updates = await api.agents.read(waiting.agent, key="" if is_last else str(waiting.looks))
-    if updates.completions or is_last or not updates.working:
+    if updates.completions or is_last or not (updates.working or updates.held):
         return _told(api, updates)
     return waiting.sleep()
 
@@ -72,6 +72,8 @@ def _told(api: ToolApi, updates: Updates) -> ToolResult:
     if updates.working:
         since = working_lines(updates.working, api.now(), updates.more_working)
         parts.append(f"{'Still working' if parts else _nothing(api)}:\n{since}")
+    elif not parts and updates.held:
+        parts.append(f"Nothing yet: {updates.held} have ended, and another call is about to tell of that.")
     elif not parts:
         parts.append("Nothing to wait for: no agent of yours works, and all that ended was read already.")
     if updates.already_read:

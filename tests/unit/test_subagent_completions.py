@@ -106,6 +106,30 @@ def test_what_is_given_back_is_told_to_the_calls_that_wait() -> None:
     assert len(bench.read(waiting).completions) == 1
 
 
+def test_what_another_call_has_is_told_as_held_until_that_has_its_result() -> None:
+    bench = Bench()
+    answered(bench, "a")
+    reader = bench.caller()
+    bench.read(reader)
+    updates = bench.read()
+    assert (updates.completions, updates.held, updates.already_read) == ((), 1, ())
+    assert bench.read(reader).held == 0
+    bench.read_done(reader)
+    assert bench.read().held == 0
+
+
+def test_a_call_that_waits_is_told_when_another_one_has_read_the_last_there_was() -> None:
+    bench = Bench()
+    answered(bench, "a")
+    bench.start("b")
+    reader, of_a, of_any = bench.caller(), bench.caller(), bench.caller()
+    bench.read(reader)
+    bench.read(of_a, target="a", key="a")
+    bench.read(of_any, key="any")
+    bench.read_done(reader)
+    assert told(bench) == [(of_a.task_id, "a")]
+
+
 def test_a_call_that_reads_again_after_its_result_reads_the_same() -> None:
     bench = Bench()
     answered(bench, "a")

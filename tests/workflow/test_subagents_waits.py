@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tarry.core.subagents.protocol import Caller, ReadUpdates
 from tarry.embedded import EmbeddedServer
 from tarry.models import ModelRequest
 from tarry.testing import Call, Reply, call, say
@@ -133,3 +134,20 @@ async def test_siblings_cannot_wait_for_each_other(server: EmbeddedServer, tmp_p
     told = [one.text for one in made.heard.requests["lead"][-1].messages if one.role == "tool"]
     assert all("circle" in text or "is no child of" in text for text in told)
     assert len(told) == 2
+
+
+async def test_what_a_call_had_read_that_was_ended_by_force_is_told_by_the_next_wait(
+    server: EmbeddedServer, tmp_path: Path
+) -> None:
+    root = [START, call("work", what="until it is read"), call("wait_agent"), say("done")]
+    held = HeldTool()
+    async with delegation(server, tmp_path, root, {"scout": [say("found")]}, tools=[held.tool]) as made:
+        first = await made.root.submit("go")
+        await held.begun()
+        await made.becomes("/root/look", "idle")
+        ended = Caller(conversation_id=made.root.id, task_id=f"{(await first.status()).generation_id}/t9.0")
+        assert (await (await made.tree()).read(ReadUpdates(caller=ended))).completions
+        held.go.set()
+        answer = await answer_to(made.root, first)
+
+    assert answer.texts[2] == "/root/look ended its turn.\nfound"

@@ -6,6 +6,8 @@ got. Calls that wait are told once there is something for them, and ask.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from pydantic import BaseModel, Field
 
 from tarry.core.messages import Frozen
@@ -77,6 +79,13 @@ class Completions(BaseModel):
         """How many completions nobody has."""
         return sum(_is_free(entry, path) for entry in self.boxes.get(parent_id, ()))
 
+    def held(self, parent_id: str, task_id: str, path: str) -> int:
+        """How many completions other calls have, so far without a result."""
+        return sum(
+            entry.reader not in ("", task_id) and path in ("", entry.completion.path)
+            for entry in self.boxes.get(parent_id, ())
+        )
+
     def unread(self, parent_id: str) -> int:
         """How many completions are not read, reserved ones among them."""
         return len(self.boxes.get(parent_id, ()))
@@ -89,14 +98,15 @@ class Completions(BaseModel):
         """The calls that have reserved something there, oldest first."""
         return list(dict.fromkeys(entry.reader for entry in self.boxes.get(parent_id, ()) if entry.reader))
 
-    def read(self, task_id: str) -> None:
-        """What the call reserved is in its result; a repeat changes nothing."""
+    def read(self, task_id: str) -> list[str]:
+        """What the call reserved is in its result; a repeat changes nothing. The parents whose it was."""
         self.waiters.pop(task_id, None)
-        for parent_id, box in self.boxes.items():
-            mine = [entry.completion for entry in box if entry.reader == task_id]
-            if mine:
-                self.boxes[parent_id] = [entry for entry in box if entry.reader != task_id]
-                self._keep(task_id, mine)
+        parents = [parent_id for parent_id in self.boxes if task_id in self.readers(parent_id)]
+        for parent_id in parents:
+            box = self.boxes[parent_id]
+            self.boxes[parent_id] = [entry for entry in box if entry.reader != task_id]
+            self._keep(task_id, [entry.completion for entry in box if entry.reader == task_id])
+        return parents
 
     def _keep(self, task_id: str, completions: list[Completion]) -> None:
         self.was_read[task_id] = completions
@@ -123,11 +133,11 @@ class Completions(BaseModel):
 
     def tell(self, parent_id: str) -> list[Waiter]:
         """The calls for which there is something now; they wait no more."""
-        told = [
-            waiter
-            for waiter in self.waiters.values()
-            if waiter.parent_id == parent_id and self.left(parent_id, waiter.path)
-        ]
+        return self.release(parent_id, lambda path: self.left(parent_id, path) > 0)
+
+    def release(self, parent_id: str, is_told: Callable[[str], bool]) -> list[Waiter]:
+        """The calls of that conversation that wait for such a path, empty: any child; they wait no more."""
+        told = [one for one in self.waiters.values() if one.parent_id == parent_id and is_told(one.path)]
         for waiter in told:
             del self.waiters[waiter.task_id]
         return told

@@ -242,11 +242,13 @@ class Working(Frozen):
 class Updates(Frozen):
     """Completions in the order in which they came, at most 256 KiB of them; `more` are left.
 
-    They are this call's until its result is durable, or it is over without one.
+    They are this call's until its result is durable, or it is over without one. So it is with those that other calls
+    have: `held` counts them.
     """
 
     completions: tuple[Completion, ...] = ()
     more: int = 0
+    held: int = 0
     working: tuple[Working, ...] = Field(default=(), description="of the children that work the first 16")
     more_working: int = 0
     already_read: tuple[str, ...] = Field(default=(), description="16 paths of children that ended and were read")

@@ -5,6 +5,7 @@ Pure.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
 from datetime import datetime
 from typing import Any
@@ -147,6 +148,17 @@ class Roster(BaseModel):
         """There may be something to read for the calls that wait."""
         for waiter in self.completions.tell(parent_id):
             self.tell(waiter)
+
+    def was_read(self, task_id: str) -> None:
+        """What a call has reserved is in its result; calls for which nothing is left to wait for are told."""
+        for parent_id in self.completions.read(task_id):
+            for waiter in self.completions.release(parent_id, functools.partial(self._has_nothing, parent_id)):
+                self.tell(waiter)
+
+    def _has_nothing(self, parent_id: str, path: str) -> bool:
+        unread = self.completions.unread_paths(parent_id)
+        children = [agent for agent in self.children(parent_id) if path in ("", agent.path)]
+        return not any(agent.path in unread or self.is_working(agent) for agent in children)
 
     def log_end(self, agent: AgentRecord, now: datetime) -> None:
         """Say of the agent, and of those above it, whether nothing of them works any more."""

@@ -222,6 +222,7 @@ class Tree(Stops):
         return Updates(
             completions=completions,
             more=self.completions.left(parent_id, path),
+            held=self.completions.held(parent_id, caller.task_id, path),
             working=tuple(working_row(self, agent) for agent in working[:NAMED]),
             more_working=len(working[NAMED:]),
             already_read=tuple(was_read[:NAMED]),
@@ -251,7 +252,7 @@ class Tree(Stops):
 
     def read_done(self, done: ReadDone) -> None:
         """What a call has reserved is in its result."""
-        self.completions.read(done.task_id)
+        self.was_read(done.task_id)
 
     # The rest.
 

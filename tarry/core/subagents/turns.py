@@ -334,7 +334,7 @@ class Turns(Roster):
 
     def _looked(self, task_id: str, looked: Looked) -> None:
         if looked.state == "read":
-            self.completions.read(task_id)
+            self.was_read(task_id)
         elif looked.state == "over":
             for parent_id in self.completions.give_back(task_id):
                 self.tell_readers(parent_id)
