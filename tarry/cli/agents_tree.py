@@ -78,7 +78,11 @@ async def find_tree(conversation_id: str) -> Tree:
     """
     harness = await Harness.connect()
     conversation_of(harness, conversation_id)
-    await require_a_worker(harness)
+    try:
+        await require_a_worker(harness)
+    except Problem as problem:
+        text = f"{problem.text}; without one `tarry ps` lists agents by their paths, and what they wait for"
+        raise Problem(problem.exit_code, problem.kind, text, {"conversation_id": conversation_id}) from None
     return Tree(harness, await harness.agents(conversation_id), conversation_id)
 
 

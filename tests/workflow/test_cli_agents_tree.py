@@ -158,6 +158,14 @@ def test_what_is_wrong_is_said_on_one_line_with_what_to_do(
     assert said in refused.err
 
 
+async def test_without_a_worker_one_line_says_where_to_look(tarry: Command) -> None:
+    told = await tarry.run("agents", "tree", "any", TARRY_TASK_QUEUE="nobody-serves-it")
+
+    assert (told.code, told.out, told.err.count("\n")) == (2, "", 1)
+    assert "no worker serves task queue nobody-serves-it: start one" in told.err
+    assert "without one `tarry ps` lists agents by their paths" in told.err
+
+
 async def test_follow_tells_each_event_once_as_it_happens_until_ctrl_c(tarry: Command) -> None:
     await tarry.run("ask", "start a work", "--conversation", "events")
     async with tarry.started("agents", "follow", "events", "--json") as process:
