@@ -102,6 +102,7 @@ class Child(Program):
         self._command = command
         self._ready = re.compile(ready, re.MULTILINE)
         self._environment = environment
+        self._start = 0
 
     async def __aenter__(self) -> Self:
         await self.start()
@@ -118,13 +119,27 @@ class Child(Program):
         """
         self.log.parent.mkdir(parents=True, exist_ok=True)
         with self.log.open("ab") as output:
-            before = output.tell()
+            self._start = output.tell()
             await self._spawn(self._command, output, environment=self._environment)
         try:
-            self.ready_line = await self._first_match(before)
+            self.ready_line = await self._first_match(self._start)
         except BaseException:
             await self.kill()
             raise
+
+    async def says(self, pattern: str, patience: float) -> str | None:
+        """What it has printed since its start that matches; None when it ends before, or `patience` seconds pass."""
+        wanted = re.compile(pattern, re.MULTILINE)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(patience):
+                while True:
+                    has_ended = self.pid is None
+                    if (found := wanted.search(self._output(self._start))) is not None:
+                        return found.group()
+                    if has_ended:
+                        return None
+                    await asyncio.sleep(_POLL)
+        return None
 
     async def _first_match(self, start: int) -> str:
         attempts = AsyncRetrying(

@@ -148,6 +148,21 @@ class Settings(BaseSettings):
     )
     """Who sends one as `Authorization: Bearer` may read conversations at the gateway; without any nobody may."""
 
+    scale_min: int = _count(0, 0, 100)
+    """Workers that `tarry scale` keeps although all is parked (spec §9.4)."""
+
+    scale_max: int = _count(1, 1, 100)
+    """Workers that it runs at a time."""
+
+    scale_quiet: float = _seconds(60.0, 1, 86_400)
+    """For how long nothing must be active before it stops workers."""
+
+    scale_ahead: float = _seconds(5.0, 0, 3_600)
+    """How long before a deadline it starts them."""
+
+    scale_socket: str = _text(".tarry/scale.sock", r"^.{1,100}$", "a path of at most 100 characters")
+    """Where it hears of deliveries: a Unix datagram socket, to which gateways of this host send."""
+
     codec_keys: str | None = _text(
         None,
         rf"^\s*{_KEY}(\s+{_KEY})*\s*$",

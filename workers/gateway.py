@@ -33,6 +33,8 @@ from tarry.webhooks.sources import sources_by_name
 from workers.gateway_app import Door, Gateway
 from workers.gateway_events import Streams
 from workers.gateway_sending import Road
+from workers.gateway_wake import Waking
+from workers.poking import Poker
 
 DRAIN_PATIENCE = 5
 """Seconds in which requests, and then deliveries behind their answers, may finish."""
@@ -59,7 +61,9 @@ def build_gateway(client: Client, doors: Mapping[str, Door], settings: Settings)
     """A gateway; without callback secrets it knows no callback URL."""
     callback_secrets = required_secrets(settings) if settings.callback_secrets else ()
     tokens = tuple(settings.gateway_token.get_secret_value().split()) if settings.gateway_token else ()
-    return Gateway(Road(client, settings.task_queue), doors, callback_secrets, Streams(client, tokens))
+    road = Road(client, settings.task_queue, Poker(settings.scale_socket))
+    waking = Waking(client, settings.task_queue, tokens)
+    return Gateway(road, doors, callback_secrets, Streams(client, tokens), waking)
 
 
 class Server(uvicorn.Server):

@@ -30,6 +30,7 @@ from tarry.webhooks.sources import MAX_BODY
 from workers.gateway_events import Streams
 from workers.gateway_replies import Refused, Reply, refused
 from workers.gateway_sending import Road, UnderWay, delivery_id_of
+from workers.gateway_wake import Waking
 
 BODY_PATIENCE = 10.0
 """Seconds in which a body must have come."""
@@ -55,11 +56,17 @@ class Gateway:
     """What happens to a request."""
 
     def __init__(
-        self, road: Road, doors: Mapping[str, Door], callback_secrets: tuple[str, ...], streams: Streams
+        self,
+        road: Road,
+        doors: Mapping[str, Door],
+        callback_secrets: tuple[str, ...],
+        streams: Streams,
+        waking: Waking,
     ) -> None:
         self.under_way = UnderWay()
         self.streams = streams
         self._road = road
+        self._waking = waking
         self._doors = doors
         self._callback_secrets = callback_secrets
 
@@ -70,6 +77,7 @@ class Gateway:
                 Route("/webhooks/{source}", _logged(self.webhook), methods=["POST"]),
                 Route("/callbacks/{token}", _logged(self.callback), methods=["POST"]),
                 Route("/conversations/{conversation}/events", self.streams.events, methods=["GET"]),
+                Route("/wake", self._waking.wake, methods=["GET"]),
                 Route("/healthz", _health, methods=["GET"]),
             ],
             exception_handlers={HTTPException: _http_error, Exception: _bug},

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import hmac
 import logging
 import secrets
 from collections.abc import AsyncIterator
@@ -16,7 +15,7 @@ from dataclasses import dataclass
 
 from sse_starlette import EventSourceResponse, ServerSentEvent
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 from temporalio.client import Client
 from temporalio.service import RPCError
@@ -26,6 +25,7 @@ from tarry.client.watch import Listener, Watcher
 from tarry.core.live_events import EVENTS
 from tarry.entries import EntryCache, EntryReader
 from tarry.store import BlobStore
+from workers.gateway_tokens import refusal_of, refused_json
 
 MAX_STREAMS = 500
 """Streams at a time; each may have 100 changes before it."""
@@ -101,20 +101,17 @@ class Streams:
         try:
             listener = await stack.enter_async_context(self._listener(conversation_id))
         except NoSuchConversation:
-            return _refused(404, f"there is no conversation {conversation_id}")
+            return refused_json(404, f"there is no conversation {conversation_id}")
         except RPCError:
-            return _refused(503, "Temporal does not answer")
+            return refused_json(503, "Temporal does not answer")
         LOG.info("a stream of %s begins, %s in all", conversation_id, sum(self.watched.values()))
         return _Stream(listener, stack, self._ping_seconds)
 
     def _refusal(self, request: Request) -> Response | None:
-        if not self._tokens:
-            return _refused(403, "nobody may read here: set TARRY_GATEWAY_TOKEN for the gateway, and send it as Bearer")
-        kind, _, given = request.headers.get("authorization", "").partition(" ")
-        if kind.lower() != "bearer" or not any(_is_same(given.strip(), token) for token in self._tokens):
-            return _refused(401, "send the gateway's token: Authorization: Bearer …", {"WWW-Authenticate": "Bearer"})
+        if (refusal := refusal_of(request, self._tokens)) is not None:
+            return refusal
         if sum(self.watched.values()) >= MAX_STREAMS:
-            return _refused(503, f"{MAX_STREAMS} streams are open already", {"Retry-After": "5"})
+            return refused_json(503, f"{MAX_STREAMS} streams are open already", {"Retry-After": "5"})
         return None
 
     @contextlib.asynccontextmanager
@@ -142,11 +139,3 @@ class Streams:
                     del self._upstreams[conversation_id]
                 upstream.entering.cancel()
                 upstream.watcher.stop()
-
-
-def _is_same(given: str, token: str) -> bool:
-    return hmac.compare_digest(given.encode("utf-8", "replace"), token.encode())
-
-
-def _refused(status: int, reason: str, headers: dict[str, str] | None = None) -> Response:
-    return JSONResponse({"answer": "refused", "reason": reason}, status, headers)

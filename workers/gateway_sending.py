@@ -20,6 +20,7 @@ from tarry.core.expectation import Kept, Target
 from tarry.webhooks import Event, WebhookSource
 from tarry.webhooks.registry import find, keep
 from workers.gateway_replies import Reply, told
+from workers.poking import Poker
 
 ANSWER_WITHIN = 2.5
 """Seconds; platforms give up after three."""
@@ -67,12 +68,14 @@ async def _sent(delivery_id: str, send: Callable[[], Awaitable[Reply]]) -> Reply
 class Road:
     """The way of a value to the task that it is for."""
 
-    def __init__(self, client: Client, task_queue: str) -> None:
+    def __init__(self, client: Client, task_queue: str, poker: Poker) -> None:
         self._client = client
         self._task_queue = task_queue
+        self._poker = poker
 
     async def to_task(self, target: Target, value: object, delivery_id: str) -> Reply:
-        """Deliver; the task's own word is the answer."""
+        """Deliver; the task's own word is the answer. A supervisor hears of it before, to start workers meanwhile."""
+        self._poker.poke(delivery_id)
         return told(
             await deliver(self._client, target.task_id, target.signal, target.key, value, delivery_id=delivery_id)
         )

@@ -45,6 +45,7 @@ from tarry.loading import LoadError, load_app
 from tarry.redaction import redact_logs
 from tarry.settings import Settings, SettingsError, load_settings
 from tarry.store import BlobStore, StoreError
+from workers.first_work import FirstWorkTold
 from workers.lost_sight import look_every
 from workflows.agents import Agents
 from workflows.conversation import Conversation
@@ -114,8 +115,8 @@ def build_worker(client: Client, app: App, settings: Settings) -> Worker:
             RegistryActivities(client).sweep,
             AgentActivities(client, settings, blobs, reader).carry_out,
         ],
-        workflow_runner=SandboxedWorkflowRunner(
-            restrictions=SandboxRestrictions.default.with_passthrough_modules(*PASSED_THROUGH)
+        workflow_runner=FirstWorkTold(
+            SandboxedWorkflowRunner(restrictions=SandboxRestrictions.default.with_passthrough_modules(*PASSED_THROUGH))
         ),
         max_cached_workflows=settings.max_cached_workflows,
         max_concurrent_activities=settings.max_concurrent_activities,

@@ -23,6 +23,7 @@ from tarry.cli.gateway import gateway
 from tarry.cli.keys import app as keys
 from tarry.cli.reading import transcript
 from tarry.cli.registry import app as registry
+from tarry.cli.scale import scale
 from tarry.cli.signals import receipt, signal
 from tarry.cli.submissions import submit, wait
 from tarry.cli.usage import usage
@@ -43,6 +44,7 @@ app = typer.Typer(
 for _command in (
     dev,
     worker,
+    scale,
     gateway,
     codec,
     ask,

@@ -27,10 +27,11 @@ from tarry.client.errors import (
 from tarry.client.harness import Harness
 from tarry.client.submission import Answered, Submission
 from tarry.client.usage import UsageReport
-from tarry.client.waking import WakeCheck, WakePlan
+from tarry.client.waking import WakeCheck
 from tarry.client.watch import Change
 from tarry.client.work import WorkItem
 from tarry.core.live import LiveView, Question
+from tarry.core.wake_plan import WakePlan
 
 __all__ = [
     "AgentRefused",

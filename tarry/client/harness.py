@@ -27,7 +27,7 @@ from tarry.client.errors import UPDATE_TIMEOUT, NoSuchConversation, NoSuchTask, 
 from tarry.client.lists import literal
 from tarry.client.questions import open_questions
 from tarry.client.usage import UsageReport, listed_usage
-from tarry.client.waking import WakeCheck, WakePlan
+from tarry.client.waking import WakeCheck
 from tarry.client.work import WorkItem, work_item
 from tarry.connect import connect
 from tarry.core.agent import Agent
@@ -35,6 +35,7 @@ from tarry.core.live import Question
 from tarry.core.protocol import CONVERSATION, RETRY
 from tarry.core.subagents.protocol import tree_of
 from tarry.core.waiting import SignalResult, TaskView
+from tarry.core.wake_plan import WakePlan
 from tarry.entries import EntryCache, EntryReader
 from tarry.settings import Settings, load_settings
 from tarry.store import BlobStore

@@ -10,9 +10,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
-from typing import Literal
 
-from pydantic import Field
 from temporalio.api.enums.v1 import TaskQueueType
 from temporalio.api.taskqueue.v1 import TaskQueue
 from temporalio.api.workflow.v1 import WorkflowExecutionInfo
@@ -25,23 +23,8 @@ from tarry.attributes import DEADLINE, STATE
 from tarry.client.errors import reaching_server
 from tarry.client.lists import QueueLists, literal
 from tarry.client.pairing import Pairing
-from tarry.core.messages import Frozen
 from tarry.core.protocol import GENERATION
-
-Why = Literal["", "backlog", "running", "deadline"]
-
-
-class WakePlan(Frozen):
-    """Whether workers are needed."""
-
-    active: bool = Field(description="they are needed now")
-    at: datetime | None = Field(
-        default=None, description="when they must be back at the latest; None while active, and when nothing is due"
-    )
-    why: Why = Field(
-        default="", description="`backlog`: tasks wait for a worker; `running`: work runs; `deadline`: one has passed"
-    )
-
+from tarry.core.wake_plan import WakePlan, Why
 
 _QUEUES = (TaskQueueType.TASK_QUEUE_TYPE_WORKFLOW, TaskQueueType.TASK_QUEUE_TYPE_ACTIVITY)
 _RUNS_ITSELF = f'WorkflowType != "{GENERATION}" AND {STATE.name} = "running"'

@@ -90,3 +90,9 @@ def waiting(key: str = "done", seconds: float = 3_600) -> App:
 
 
 app = waiting()
+
+SCALED = "build-of-the-scaled"
+building = calling(call("build", match=SCALED))
+"""For workers that are processes: what each input makes them call cannot be chosen by a test."""
+
+hurried = waiting(seconds=25)
