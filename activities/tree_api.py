@@ -31,6 +31,7 @@ from tarry.core.subagents.protocol import (
     Interrupted,
     ReadDone,
     ReadUpdates,
+    Reported,
     SendMessage,
     Sent,
     StartAgent,
@@ -163,6 +164,7 @@ class CallersTree(TreeApi):
                 kind="user",
                 request_id=f"report-{digest(self._input.task_id)}",
             )
+            await self._tree.reported(Reported(caller=self._caller))
             return parent_path
 
         return await self._do(reporting)

@@ -20,7 +20,18 @@ from signals.schema import MAX_NAME
 from tarry.core.settled import SUBMISSION_SETTLED, Settled
 from tarry.core.subagents.definition import Snapshot
 from tarry.core.subagents.orders import BeginTurn
-from tarry.core.subagents.protocol import READ_DONE, RELOAD, RESTED, STOPPED, WANTS, ReadDone, StopBelow, TurnNotice
+from tarry.core.subagents.protocol import (
+    READ_DONE,
+    RELOAD,
+    REPORTED,
+    RESTED,
+    STOPPED,
+    WANTS,
+    ReadDone,
+    Reported,
+    StopBelow,
+    TurnNotice,
+)
 from tarry.core.subagents.refusing import Refused
 from tarry.core.subagents.tree import Tree
 from tarry.core.waiting import REFUSED
@@ -46,6 +57,8 @@ def _take(tree: Tree, name: str, args: Sequence[RawValue]) -> bool:
         tree.wants(notice, now)
     elif name == STOPPED and (stop := read_signal(args, StopBelow)) is not None:
         tree.stopped(stop, now)
+    elif name == REPORTED and (report := read_signal(args, Reported)) is not None:
+        tree.reported(report, now)
     elif name == RELOAD and (snapshot := read_signal(args, Snapshot)) is not None:
         tree.reload(snapshot, now)
     elif name == SUBMISSION_SETTLED.name and (envelope := read_signal(args, dict)) is not None:

@@ -39,6 +39,7 @@ from tarry.core.subagents.protocol import (
     READ,
     REFUSED,
     RELOAD,
+    REPORTED,
     SEND,
     SNAPSHOT,
     START,
@@ -50,6 +51,7 @@ from tarry.core.subagents.protocol import (
     Interrupted,
     ReadUpdates,
     Refusal,
+    Reported,
     SendMessage,
     Sent,
     StartAgent,
@@ -169,6 +171,11 @@ class AgentTree:
     async def interrupt(self, request: Interrupt) -> Interrupted:
         """Stop what a descendant does, and everything below it. Raises as `start`."""
         return await self._ask(INTERRUPT, request, Interrupted)
+
+    @reaching_server()
+    async def reported(self, report: Reported) -> None:
+        """Let the tree know that a report was written; for its events alone. Raises ServerUnavailable."""
+        await self._handle.signal(REPORTED, report, rpc_timeout=_ONE_TRY)
 
     async def reload(self, snapshot: Snapshot) -> None:
         """Let this catalogue and these settings count from now on, also in a tree that was not begun yet.

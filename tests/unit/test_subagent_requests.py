@@ -9,7 +9,7 @@ import pytest
 
 from tarry.core.subagents.answers import KEPT
 from tarry.core.subagents.definition import AgentDefinition, Snapshot
-from tarry.core.subagents.protocol import Caller, run_number
+from tarry.core.subagents.protocol import Caller, Reported, run_number
 from tests.support.trees import NOW, Bench, refusal
 
 
@@ -251,3 +251,16 @@ def test_a_prompt_has_the_limits_of_a_message() -> None:
 )
 def test_the_run_of_a_call_is_in_its_id(task_id: str, run: int) -> None:
     assert run_number(task_id) == run
+
+
+def test_a_report_is_one_event_however_often_its_call_tells_of_it() -> None:
+    bench = Bench()
+    bench.start("a")
+    caller = bench.caller("/root/a")
+
+    for _ in range(2):
+        bench.tree.reported(Reported(caller=caller), NOW)
+    bench.tree.reported(Reported(caller=bench.caller()), NOW)
+
+    told = [(one.path, one.detail) for one in bench.tree.listing().events if one.kind == "report"]
+    assert told == [("/root/a", "to /root")]

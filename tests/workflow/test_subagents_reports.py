@@ -21,9 +21,11 @@ async def test_report_is_read_in_the_parents_next_turn_and_starts_none(server: E
         await ask(made.root)
         await made.becomes("/root/look", "idle")
         runs = (await made.root.view()).runs
+        events = (await (await made.tree()).list()).events
         answer = await ask(made.root, "and?")
 
     assert runs == 1
+    assert [(one.path, one.detail) for one in events if one.kind == "report"] == [("/root/look", "to /root")]
     assert users(answer.entries) == ["go", f"{HEAD}Half of it is done.", "and?"]
     assert made.heard.requests["scout"][-1].messages[-1].text == "/root will read it."
 

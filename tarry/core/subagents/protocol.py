@@ -44,6 +44,8 @@ GRANTED = "tarry.agents.granted"
 """Plain signal to the run of that turn: a `TurnNotice`, in answer to `WANTS`."""
 STOPPED = "tarry.agents.stopped"
 """Plain signal: a `StopBelow`: a conversation was stopped, and everything below it is."""
+REPORTED = "tarry.agents.reported"
+"""Plain signal: a `Reported`: a report is in the conversation of the parent."""
 COLLECT = "tarry.agents.collect"
 """Plain signal, without an input: the root conversation is over; stop and end all that was below it, and end."""
 
@@ -259,6 +261,12 @@ class ReadDone(Frozen):
     """The completions that a call read are in its result."""
 
     task_id: str
+
+
+class Reported(Frozen):
+    """An agent's call has reported to the parent; told for the event alone."""
+
+    caller: Caller
 
 
 class Interrupt(Frozen):

@@ -27,6 +27,7 @@ from tarry.core.subagents.protocol import (
     FollowUp,
     ReadDone,
     ReadUpdates,
+    Reported,
     SendMessage,
     Sent,
     StartAgent,
@@ -255,6 +256,18 @@ class Tree(Stops):
         self.was_read(done.task_id)
 
     # The rest.
+
+    def reported(self, report: Reported, now: datetime) -> None:
+        """An agent has reported; a repeat by the same call changes nothing.
+
+        Raises:
+            Refused: `conflict`.
+        """
+        caller = report.caller
+        agent = self.agents.get(caller.conversation_id)
+        if agent is not None and self.answers.find("report", caller.task_id, report) is None:
+            self.answers.keep("report", caller.task_id, report, report)
+            self.events.add("report", agent.path, now, detail=f"to {agent.path.rpartition('/')[0]}")
 
     def reload(self, snapshot: Snapshot, now: datetime) -> None:
         """Another catalogue and other settings count from now on; what executes goes on."""
