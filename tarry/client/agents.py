@@ -221,9 +221,9 @@ class AgentTree:
         except WorkflowAlreadyStartedError:
             raise self._over() from None
         except WorkflowUpdateFailedError as error:
-            if isinstance(error.cause, ApplicationError) and error.cause.type in _BETWEEN_RUNS:
-                raise _AskAgain("its run is about to turn over") from error
-            raise _refusal(error) or error from error
+            if _is_passing(error):
+                raise _AskAgain(" ".join(str(error.cause or error).split())) from error
+            raise _refusal(error) from error
         except WorkflowUpdateRPCTimeoutOrCancelledError as error:
             _pass_cancellation()
             raise _AskAgain("no worker") from error
@@ -294,10 +294,15 @@ async def read_text(blobs: BlobStore, text: Text) -> str:
     return await blobs.get(text.blob, str) if text.blob else text.text
 
 
-def _refusal(error: WorkflowUpdateFailedError) -> AgentRefused | None:
+def _is_passing(error: WorkflowUpdateFailedError) -> bool:
+    """Whether it failed between two runs, or of what the server alone knows: nothing of ours has judged it."""
+    return not isinstance(error.cause, ApplicationError) or error.cause.type in _BETWEEN_RUNS
+
+
+def _refusal(error: WorkflowUpdateFailedError) -> AgentRefused:
     cause = error.cause
     if not isinstance(cause, ApplicationError) or cause.type != REFUSED:
-        return None
+        return AgentRefused("invalid", f"the tree could not take it: {cause}")
     refusal = Refusal.model_validate(cause.details[0])
     return AgentRefused(refusal.code, refusal.text)
 
