@@ -105,13 +105,13 @@ class AgentTurns:
             return Begun(failed=f"the conversation {agent_id} is over", is_corrupt=True)
         except WorkflowUpdateFailedError as error:
             return self._refused(error)
-        return Begun(generation_id=view.generation_id)
+        return _begun(view)
 
     def _refused(self, error: WorkflowUpdateFailedError) -> Begun:
         """What it says that it will always say; anything else is tried again."""
         cause = error.cause
         if isinstance(cause, ApplicationError) and cause.type == DUPLICATE:
-            return Begun(generation_id=SubmissionView.model_validate(cause.details[0]).generation_id)
+            return _begun(SubmissionView.model_validate(cause.details[0]))
         refusal: TarryError | None = translate(cause)
         if refusal is None and not (isinstance(cause, ApplicationError) and cause.type == INVALID):
             raise error
@@ -152,3 +152,7 @@ class AgentTurns:
             if entry.run == view.runs and isinstance(entry.message, AssistantMessage) and entry.message.text.strip()
         ]
         return (texts[-1] if texts else ""), ""
+
+
+def _begun(view: SubmissionView) -> Begun:
+    return Begun(generation_id=view.generation_id, is_queued=not view.generation_id)

@@ -328,6 +328,7 @@ class ConversationState(BaseModel):
             detail=record.detail,
             answer=record.answer if record.answer >= 0 else None,
             answer_text=text if text is None or len(text.encode()) <= MAX_ANSWER_BYTES else None,
+            was_placed=record.run > 0,
         )
         delivery = Delivery(
             signal=SUBMISSION_SETTLED.name,

@@ -14,7 +14,10 @@ MAX_ANSWER_BYTES = 32 * 1024
 
 
 class Settled(BaseModel):
-    """How a submission ended. `answer_text` is None when there is none, or when it has over 32 KiB."""
+    """How a submission ended. `answer_text` is None when there is none, or when it has over 32 KiB.
+
+    `was_placed`: it came to stand in the transcript; one that a Stop found in the inbox never did.
+    """
 
     conversation_id: str
     request_id: str
@@ -23,6 +26,7 @@ class Settled(BaseModel):
     detail: str = ""
     answer: int | None = None
     answer_text: str | None = None
+    was_placed: bool = True
 
 
 SUBMISSION_SETTLED = Signal("tarry.submission-settled", 1, Settled, built_in=True)

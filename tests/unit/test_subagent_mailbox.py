@@ -50,6 +50,17 @@ def test_a_claim_that_is_given_back_is_not_overtaken_by_a_later_claim() -> None:
     assert [one.text for one in mailbox.claimed("second")] == ["1", "2"]
 
 
+def test_a_claim_that_is_given_back_does_not_go_with_one_that_is_on_its_way() -> None:
+    mailbox = filled("1")
+    mailbox.claim("first")
+    mailbox.put(text("2"))
+    mailbox.claim("sent")
+    mailbox.put(text("3"))
+    mailbox.claim("next")
+    mailbox.give_back("first", sent={"first", "sent"})
+    assert [[one.text for one in mailbox.claimed(name)] for name in ("sent", "next")] == [["2"], ["1", "3"]]
+
+
 def test_256_messages_wait_and_the_next_one_is_refused_until_there_is_room() -> None:
     mailbox = filled(*map(str, range(MAX_MESSAGES)))
     assert refusal(lambda: mailbox.check(text("one more"))) == "mailbox_full"

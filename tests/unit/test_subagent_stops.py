@@ -123,6 +123,37 @@ def test_what_was_to_join_a_stopped_turn_waits_again() -> None:
     assert len(bench.read(bench.caller(run=2)).completions) == 1
 
 
+def test_what_joined_a_stopped_turn_and_was_not_placed_waits_again_ahead_of_what_came_later() -> None:
+    bench = Bench()
+    turn_id = bench.start("a").turn_id
+    bench.work()
+    bench.follow_up("a", "joined")
+    join = next(order for order in bench.tree.due() if isinstance(order, BeginTurn))
+    bench.tree.take(join)
+    bench.tree.done(join.order_id, Begun(is_queued=True), NOW)
+    assert bench.tree.listing().agents[0].pending == 1
+    bench.interrupt("a")
+    bench.follow_up("a", "later")
+    bench.work()
+    for request_id, was_placed in ((f"{turn_id}.2", False), (turn_id, True)):
+        bench.settle("/root/a", None, request_id=request_id, reason="aborted", was_placed=was_placed)
+    (order,) = [one for one in bench.work() if isinstance(one, BeginTurn)]
+    assert [one.text for one in order.messages] == ["joined", "later"]
+
+
+def test_what_joined_a_turn_and_was_placed_is_consumed_though_the_turn_was_stopped() -> None:
+    bench = Bench()
+    turn_id = bench.start("a").turn_id
+    bench.work()
+    bench.follow_up("a", "joined")
+    bench.work()
+    bench.interrupt("a")
+    bench.work()
+    for request_id in (f"{turn_id}.2", turn_id):
+        bench.settle("/root/a", None, request_id=request_id, reason="aborted")
+    assert bench.tree.listing().agents[0].pending == 0
+
+
 def test_what_is_stopped_cleans_up_without_a_permit() -> None:
     bench = Bench(limit=1)
     bench.start("a")

@@ -85,3 +85,24 @@ async def test_a_stop_of_an_earlier_run_stops_nothing_that_a_later_one_asked_for
         # What comes later is taken up later.
         await on.send("a", "go on", by=on.caller(run=2))
         assert await on.state("/root/a") == "running"
+
+
+async def test_what_joined_a_turn_that_was_stopped_before_it_was_read_is_told_in_the_next(
+    server: EmbeddedServer, tmp_path: Path
+) -> None:
+    async with grove(server, tmp_path) as on:
+        await on.start("a", WORK + "a")
+        await on.work.has_begun("a")
+        assert (await on.follow_up("a", "and this")).state == "joined"
+
+        async def queued() -> tuple[str, ...]:
+            conversation = on.on.harness.conversation((await on.row("/root/a")).agent_id)
+            return (await conversation.view()).queued
+
+        await eventually(queued)
+        await on.interrupt("a")
+
+        assert [one.reason for one in await on.completions(1)] == ["aborted"]
+        assert (await on.row("/root/a")).pending == 1
+        await on.follow_up("a", "go on")
+        assert [one.text for one in await on.completions(1)] == ["heard and this\n\ngo on"]

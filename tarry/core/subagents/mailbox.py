@@ -6,6 +6,8 @@ durable; then they are consumed, once. A turn that does not come to that gives t
 
 from __future__ import annotations
 
+from collections.abc import Container
+
 from pydantic import BaseModel, Field
 
 from tarry.core.messages import Frozen
@@ -83,13 +85,17 @@ class Mailbox(BaseModel):
         """The user turn with these messages is durable; a repeat changes nothing."""
         self.messages = [message for message in self.messages if message.claim != name]
 
-    def give_back(self, name: str) -> None:
-        """No user turn came of this claim: its messages wait again, or go with a later claim, lest it overtake."""
+    def give_back(self, name: str, sent: Container[str] = ()) -> None:
+        """No user turn came of this claim: its messages wait again, or go with a later claim, lest it overtake.
+
+        `sent`: claims whose messages are on their way, so that none can go along.
+        """
         following, kept = "", list[Message]()
         for message in reversed(self.messages):
             if message.claim == name:
                 message = message.model_copy(update={"claim": following})
-            following = message.claim
+            if message.claim not in sent:
+                following = message.claim
             kept.insert(0, message)
         self.messages = kept
 

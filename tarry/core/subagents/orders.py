@@ -58,9 +58,13 @@ class BeginTurn(Ordered):
 
 
 class Begun(Frozen):
-    """The user turn is durable; or why it never can be. `is_corrupt`: the conversation is not what it should be."""
+    """The user turn is durable; or why it never can be. `is_corrupt`: the conversation is not what it should be.
+
+    `is_queued`: it waits in the conversation, and its end will tell whether it came to stand there.
+    """
 
     generation_id: str = ""
+    is_queued: bool = False
     failed: str = ""
     is_corrupt: bool = False
 

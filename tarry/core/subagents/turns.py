@@ -169,7 +169,11 @@ class Turns(Roster):
             return
         if not agent.turn.has_begun:
             return
-        self._is_durable(agent, settled.request_id)
+        if settled.was_placed:
+            self._is_durable(agent, settled.request_id)
+        else:
+            sent = {name for name in agent.turn.open if not self.is_untaken(name)}
+            agent.mailbox.give_back(settled.request_id, sent=sent)
         self.ordered.settle(settled.request_id)
         agent.turn.settle(settled)
         self.end_if_over(agent, agent.turn, now)
@@ -290,7 +294,10 @@ class Turns(Roster):
         if begun.is_corrupt:
             agent.corrupt = begun.failed or "its conversation is not what it should be"
         if not begun.failed and not begun.is_corrupt:
-            self._is_durable(agent, order.request_id)
+            if begun.is_queued:
+                agent.birth = None
+            else:
+                self._is_durable(agent, order.request_id)
             if turn is not None and turn.turn_id == order.turn_id:
                 turn.sees(begun.generation_id)
                 if turn.phase == "starting":
