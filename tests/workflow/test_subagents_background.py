@@ -6,6 +6,7 @@ import re
 import time
 from pathlib import Path
 
+from tarry.api import ToolApi
 from tarry.core.messages import ToolMessage
 from tarry.embedded import EmbeddedServer
 from tarry.models import ModelRequest
@@ -176,3 +177,48 @@ async def test_child_that_ends_while_its_own_work_is_waiting_and_only_it_reads_o
     assert answer.texts[1].startswith("/root/lead ended its turn, while /root/lead/look of its own still worked.")
     assert (waiting.state, waiting.waits_for) == ("waiting", "its agents: /root/lead/look")
     assert (over.updates, scout_row.state) == (1, "idle")
+
+
+async def test_one_wait_brings_all_that_has_ended_whole(server: EmbeddedServer, tmp_path: Path) -> None:
+    long = "あ" * 15_000
+    start = calls(*(call("subagent", agent="scout", prompt="Look.") for _ in range(3)))
+
+    def root(request: ModelRequest) -> Reply | Call:
+        if request.messages[-1].role == "tool":
+            return say("done")
+        return start if last_user(request) == "begin" else WAIT
+
+    async with delegation(server, tmp_path, [root, root], {"scout": [say(long)]}) as made:
+        await ask(made.root, "begin")
+        for row in await made.rows():
+            await made.becomes(row.path, "idle")
+        answer = await ask(made.root, "read")
+        left = (await (await made.tree()).list()).agents
+
+    # Of other tools a model reads 50 KiB.
+    assert answer.texts[-1].count(long) == 3
+    assert len(answer.texts[-1].encode()) > 3 * 45_000
+    assert {row.updates for row in left} == {0}
+
+
+async def test_tool_that_delegates_in_code_is_given_data(server: EmbeddedServer, tmp_path: Path) -> None:
+    schema = {"type": "object", "properties": {"files": {"type": "integer"}}, "required": ["files"]}
+
+    @tool(replay="safe")
+    async def count(api: ToolApi) -> str:
+        """Count, by an agent."""
+        asked = {"agent": "scout", "prompt": "Count.", "output_schema": schema}
+        result = await api.execute_tool("subagent", asked, key="count")
+        return f"twice {result.structured['files']} is {2 * result.structured['files']}"
+
+    async with delegation(
+        server,
+        tmp_path,
+        [call("count"), say("done")],
+        {"scout": [say('{"files": 3}')]},
+        mode="foreground",
+        tools=[count],
+    ) as made:
+        answer = await ask(made.root)
+
+    assert answer.texts == ["twice 3 is 6"]
