@@ -157,7 +157,7 @@ class Settings(BaseSettings):
     scale_quiet: float = _seconds(60.0, 1, 86_400)
     """For how long nothing must be active before it stops workers."""
 
-    scale_ahead: float = _seconds(5.0, 0, 3_600)
+    scale_ahead: float = _seconds(10.0, 0, 3_600)
     """How long before a deadline it starts them."""
 
     scale_socket: str = _text(".tarry/scale.sock", r"^.{1,100}$", "a path of at most 100 characters")

@@ -126,16 +126,17 @@ class Supervisor:
             one.leave(why)
 
     async def _look_on(self) -> None:
-        """Look for ever; a server that is away is waited for, and what was planned stays planned."""
+        """Look for ever; while that fails, what was planned stays planned."""
         told: WakePlan | None = None
         is_away = False
         while True:
             began = time.monotonic()
             try:
                 plan = await self._look()
-            except ServerUnavailable as error:
+            # One that stops looking would be noticed by nobody.
+            except Exception as error:
                 if not is_away:
-                    self._tell("unreachable", reason=str(error))
+                    self._tell("unreachable", reason=_reason(error))
                 is_away = True
             else:
                 if plan != told or is_away:
@@ -149,6 +150,11 @@ class Supervisor:
 
 def _now() -> datetime:
     return datetime.now(UTC)
+
+
+def _reason(error: Exception) -> str:
+    kind = "" if isinstance(error, ServerUnavailable) else f"{type(error).__name__}: "
+    return " ".join(f"{kind}{error}".split())
 
 
 def rules_of(settings: Settings) -> ScalingRules:

@@ -62,7 +62,7 @@ _LINES: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
     "ready": _ready,
     "plan": _plan,
     "poked": lambda facts: f"poked: {facts['what']}",
-    "unreachable": lambda facts: f"{facts['reason']}; waiting for it",
+    "unreachable": lambda facts: f"{facts['reason']}; looking goes on",
     "started": lambda facts: f"worker {facts['worker']} starts for {_FOR[facts['cause']]}; log {facts['log']}",
     "failed": lambda facts: f"worker {facts['worker']} did not come up: {facts['reason']}",
     "serving": lambda facts: f"worker {facts['worker']} serves (pid {facts['pid']})",

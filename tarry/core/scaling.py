@@ -36,7 +36,7 @@ class ScalingRules:
     fewest: int = 0
     most: int = 1
     quiet: timedelta = timedelta(seconds=60)
-    ahead: timedelta = timedelta(seconds=5)
+    ahead: timedelta = timedelta(seconds=10)
     grow_after: timedelta = timedelta(seconds=10)
     first_pause: timedelta = timedelta(seconds=1)
     longest_pause: timedelta = timedelta(seconds=60)

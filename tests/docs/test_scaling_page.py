@@ -32,7 +32,7 @@ def test_the_lines_of_the_example_are_those_of_the_supervisor() -> None:
     tell("poked", what="ci:dd53c52c5886e54c13c1b797cb5a9ceffd3f3cc8")
     tell("started", worker=1, cause="poke", since=(now - timedelta(seconds=1)).isoformat(), log=log)
     tell("serving", worker=1, pid=25598, seconds={})
-    seconds = {"started": 0.004, "ready": 2.631, "working": 2.631}
+    seconds = {"started": 0.001, "ready": 1.237, "working": 1.238}
     tell("working", worker=1, work="ci-17~c369404ff827/g1/t1.0", cause="poke", seconds=seconds)
     tell("stopping", worker=1, why="all is parked")
     tell("stopped", worker=1, code=0)

@@ -21,7 +21,7 @@ from tests.support.programs import ROOT, living_in
 from tests.support.scaling import scaled, workers_in
 from tests.support.stage import Stage, idle_stage
 from tests.support.waiting import eventually
-from tests.support.webhook_app import SCALED, SECRETS
+from tests.support.webhook_app import SCALED, SECRETS, CiResult, Report
 
 MODULE = webhook_app.__name__
 
@@ -99,7 +99,7 @@ async def test_workers_are_back_a_little_before_the_next_deadline(tarry: Command
         answer = (await submission.wait()).answer_text
 
     assert (at_zero, woken["cause"], answer) == ([], "deadline", "CI never reported")
-    assert -5.1 < working["seconds"]["started"] < 0
+    assert -10.1 < working["seconds"]["started"] < 0
 
 
 async def test_worker_that_is_killed_is_replaced_and_ctrl_c_ends_what_the_supervisor_started_alone(
@@ -140,14 +140,19 @@ async def test_supervisor_that_is_killed_leaves_no_worker_behind(tarry: Command,
 
 async def test_two_supervisors_on_one_queue_do_no_harm(tarry: Command, on: Stage) -> None:
     async with (
-        scaled(tarry, webhook_app.NAME, of_stage(on)) as one,
-        scaled(tarry, webhook_app.NAME, of_stage(on)) as other,
+        scaled(tarry, webhook_app.NAME, of_stage(on), TARRY_SCALE_MIN="1") as one,
+        scaled(tarry, webhook_app.NAME, of_stage(on), TARRY_SCALE_MIN="1") as other,
     ):
+        await asyncio.gather(one.until("serving"), other.until("serving"))
         submission = await on.harness.conversation().submit("test it")
-        await asyncio.gather(one.until("stopped", code=0), other.until("stopped", code=0))
-        await parked(on, submission.conversation_id)
-        ends = await asyncio.gather(interrupt(one.process), interrupt(other.process))
+        task_id = await parked(on, submission.conversation_id)
+        first = await interrupt(one.process)
+        left = workers_in(tarry)
+        await on.harness.signal(task_id, CiResult, "done", Report(status="passed"))
+        answer = (await submission.wait()).answer_text
+        second = await interrupt(other.process)
 
     assert [one.said[0]["socket"], other.said[0]["socket"]] == [".tarry/scale.sock", None]
-    assert [end.code for end in ends] == [0, 0]
+    assert (answer, len(left)) == ("CI passed", 1)
+    assert [first.code, second.code] == [0, 0]
     assert living_in(tarry.folder) == []

@@ -95,4 +95,4 @@ SCALED = "build-of-the-scaled"
 building = calling(call("build", match=SCALED))
 """For workers that are processes: what each input makes them call cannot be chosen by a test."""
 
-hurried = waiting(seconds=25)
+hurried = waiting(seconds=35)

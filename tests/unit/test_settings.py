@@ -45,7 +45,7 @@ def test_without_variables_every_setting_has_its_default() -> None:
         "scale_min": 0,
         "scale_max": 1,
         "scale_quiet": 60.0,
-        "scale_ahead": 5.0,
+        "scale_ahead": 10.0,
         "scale_socket": ".tarry/scale.sock",
         "codec_keys": None,
         "codec_active": None,

@@ -114,7 +114,7 @@ async def test_worker_that_is_not_up_yet_is_stopped_too(tmp_path: Path) -> None:
 
 
 async def test_with_the_server_away_workers_stay_and_pokes_and_deadlines_still_start_them(tmp_path: Path) -> None:
-    due = datetime.now(UTC) + timedelta(seconds=5.5)
+    due = datetime.now(UTC) + timedelta(seconds=10.5)
     bench = Bench(tmp_path, SERVES, plan=WakePlan(active=False, at=due))
     async with bench.running():
         await bench.until("plan")
@@ -125,6 +125,16 @@ async def test_with_the_server_away_workers_stay_and_pokes_and_deadlines_still_s
 
     assert (start["cause"], start["since"]) == ("deadline", due.isoformat())
     assert [facts["why"] for facts in bench.of("stopping")] == ["the supervisor is told to"]
+
+
+async def test_a_look_that_fails_in_any_way_is_said_once_and_is_not_the_last(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, SERVES, plan=KeyError("no such\nattribute"))
+    async with bench.running():
+        await bench.until("unreachable")
+        bench.plan = BACKLOG
+        await bench.until("serving")
+
+    assert [facts["reason"] for facts in bench.of("unreachable")] == ["KeyError: 'no such\\nattribute'"]
 
 
 async def test_a_start_tells_how_long_after_the_poke_its_worker_was_at_work(tmp_path: Path) -> None:
