@@ -85,6 +85,8 @@ _PASSING = frozenset(
     }
 )
 """What a server says that may answer the next time."""
+_CUT_OFF = "aborted by closing workflow"
+"""Of an update whose run was over before it answered; there may be another one, as after a reset."""
 
 M = TypeVar("M", bound=BaseModel)
 T = TypeVar("T")
@@ -228,9 +230,10 @@ class AgentTree:
             _pass_cancellation()
             raise _AskAgain("no worker") from error
         except RPCError as error:
-            if error.status == RPCStatusCode.NOT_FOUND:
+            was_cut_off = _CUT_OFF in error.message
+            if error.status == RPCStatusCode.NOT_FOUND and not was_cut_off:
                 raise self._over() from error
-            if error.status not in _PASSING:
+            if error.status not in _PASSING and not was_cut_off:
                 raise
             raise _AskAgain(" ".join(error.message.split())) from error
 

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
+from typing import Any
 
 import pytest
+from temporalio.client import WorkflowHandle
+from temporalio.service import RPCError, RPCStatusCode
 
 from activities.agent_turns import AgentTurns
 from bench.histories import runs_of
@@ -98,3 +101,21 @@ async def test_an_order_that_fails_for_long_holds_up_neither_the_others_nor_the_
         held.go.set()
         assert [one.text for one in await on.completions(1)] == ["heard go"]
         assert (await on.row("/root/a")).pending == number
+
+
+async def test_a_request_that_a_reset_of_the_tree_cut_off_is_asked_again(
+    server: EmbeddedServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    says = [RPCError("workflow update was aborted by closing workflow", RPCStatusCode.NOT_FOUND, b"")]
+    ask = WorkflowHandle.execute_update
+
+    async def cut_off_once(handle: WorkflowHandle[Any, Any], *args: Any, **named: Any) -> Any:
+        if says:
+            raise says.pop()
+        return await ask(handle, *args, **named)
+
+    async with grove(server, tmp_path) as on:
+        monkeypatch.setattr(WorkflowHandle, "execute_update", cut_off_once)
+
+        assert (await on.start("a")).path == "/root/a"
+        assert says == []
