@@ -14,6 +14,7 @@ _FOR = {
     "backlog": "tasks that wait",
     "running": "work that runs",
     "deadline": "the next deadline",
+    "overdue": "a deadline that has passed",
     "minimum": "the fewest that are wanted",
     "growth": "tasks that keep waiting",
     "replacement": "one that died",

@@ -10,9 +10,11 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Literal
 
-from tarry.core.wake_plan import WakePlan
+from tarry.core.wake_plan import WakePlan, Why
 
-Cause = Literal["poke", "backlog", "running", "deadline", "minimum", "growth", "replacement"]
+Cause = Literal["poke", "backlog", "running", "deadline", "overdue", "minimum", "growth", "replacement"]
+
+_SEEN: dict[Why, Cause] = {"": "running", "backlog": "backlog", "running": "running", "deadline": "overdue"}
 
 _SURE = 2
 """Looks in a row that must find nothing: while a worker takes a task, neither queue nor state tells of it."""
@@ -88,7 +90,7 @@ class Scaling:
         self._plan = plan
         if plan.active:
             self._stay_awake()
-            self._want(1, plan.why or "running", now)
+            self._want(1, _SEEN[plan.why], now)
         else:
             self._idle_looks += 1
             self._idle_since = self._idle_since or now

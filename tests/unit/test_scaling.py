@@ -61,6 +61,13 @@ def test_what_is_active_starts_one_worker_and_says_what_for_and_since_when() -> 
     assert machine.decide(at(2)) is None
 
 
+def test_a_deadline_that_had_passed_when_it_was_seen_counts_from_the_look() -> None:
+    machine = scaling()
+    machine.saw(WakePlan(active=True, why="deadline"), at(1))
+
+    assert machine.decide(at(1)) == Start(1, "overdue", at(1))
+
+
 def test_a_poke_starts_one_worker_at_once_and_more_of_them_no_more() -> None:
     machine = scaling()
     machine.saw(IDLE, at(0))
