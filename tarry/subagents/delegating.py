@@ -24,6 +24,9 @@ from tarry.tools import ToolResult, tool
 LOOK_AGAIN = timedelta(hours=1)
 """A parked call looks for itself now and then, so that nothing that got lost keeps it waiting for ever."""
 
+NO_PATTERNS = "output_schema: pattern and patternProperties are not taken; use enum or format, or say it in the prompt"
+"""A regular expression that a model made up can keep a worker busy for ever, and nothing in Python can end that."""
+
 AgentName = Annotated[str, Field(description="Which agent to delegate to")]
 Prompt = Annotated[
     str,
@@ -122,6 +125,8 @@ async def _delegated(
     if api.wake is not None:
         waited = _Awaited(**api.checkpoint)
         return await _awaited(api, replace(waited, looks=waited.looks + 1))
+    if output is not None and _has_pattern(output):
+        return ToolResult(NO_PATTERNS, is_error=True, details={"code": "invalid"})
     is_foreground = (await api.agents.snapshot()).settings.runtime_mode == "foreground"
     started = await api.agents.start(
         agent,
@@ -146,6 +151,20 @@ async def _awaited(api: ToolApi, call: _Awaited) -> ToolResult | Sleep:
         text = f"{call.path} works no more, and nobody knows how its turn ended: its conversation tells what it did"
         return ToolResult(text, is_error=True, details={"code": "lost"})
     return answer_result(updates.completions[0], api.agents.read_done, is_data=call.is_data)
+
+
+def _has_pattern(schema: dict[str, Any]) -> bool:
+    parts: list[Any] = [schema]
+    while parts:
+        part = parts.pop()
+        if isinstance(part, dict):
+            # What has a schema as its value is a property of that name.
+            if isinstance(part.get("pattern"), str) or "patternProperties" in part:
+                return True
+            parts += part.values()
+        elif isinstance(part, list):
+            parts += part
+    return False
 
 
 def _started(started: Started) -> ToolResult:

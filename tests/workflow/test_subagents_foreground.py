@@ -119,6 +119,22 @@ async def test_answer_with_a_schema_is_enforced_and_given_as_data(server: Embedd
     assert facts.details["answer"] == {"files": 3}
 
 
+async def test_schema_with_a_pattern_is_refused_before_there_is_a_child(server: EmbeddedServer, tmp_path: Path) -> None:
+    endless = {"properties": {"pattern": {"anyOf": [{"type": "string", "pattern": "(a+)+$"}]}}}
+    named = {"type": "object", "properties": {"pattern": {"type": "string"}}}
+    asked = [call("subagent", agent="scout", prompt="Look.", output_schema=schema) for schema in (endless, named)]
+    async with delegation(
+        server, tmp_path, [*asked, say("done")], {"scout": [say('{"pattern": "a"}')]}, mode="foreground"
+    ) as made:
+        answer = await ask(made.root)
+        rows = await made.rows()
+
+    assert "pattern and patternProperties are not taken" in answer.texts[0]
+    assert answer.results[0].is_error
+    assert answer.texts[1] == '{"pattern": "a"}'
+    assert len(rows) == 1
+
+
 async def test_nested_child_waits_too_and_nobody_has_tools_for_the_background(
     server: EmbeddedServer, tmp_path: Path
 ) -> None:
