@@ -2,7 +2,8 @@
 
 A conversation or a task that is terminated settles nothing and tells nobody. So each worker looks once an hour after
 tasks and trees of agents that wait for such an end, by the lists, and tells them where it has come. A wait costs no
-timer for it. A tree whose root conversation is over is told to end, with all that is in it (spec §17.15).
+timer for it. A tree whose root conversation is over is told to end, with all that is in it, and the agents of one that
+was ended by force are ended (spec §17.15).
 """
 
 from __future__ import annotations
@@ -18,11 +19,12 @@ from temporalio.service import RPCError, RPCStatusCode
 
 from tarry.attributes import STATE, WAITING_FOR
 from tarry.client.asking import ask
+from tarry.client.lists import listed_memo
 from tarry.client.signals import deliver
 from tarry.core.paths import root_of
-from tarry.core.protocol import VIEW
+from tarry.core.protocol import CONVERSATION, VIEW
 from tarry.core.settled import SUBMISSION_SETTLED, Settled
-from tarry.core.subagents.protocol import AGENTS, COLLECT, tree_of
+from tarry.core.subagents.protocol import AGENT_ID, AGENTS, COLLECT, TREE_MEMO, tree_of
 from tarry.core.views import ConversationView
 from tarry.core.waiting import ENDED, NOTIFIED, TASK, EndNotice, TaskView
 
@@ -49,6 +51,7 @@ async def look(client: Client, task_queue: str) -> int:
         told += await _tell_of_conversations(client, task)
     async for found in client.list_workflows(f'WorkflowType = "{AGENTS}" AND {_open_on(task_queue)}'):
         told += await _tell_tree(client, client.get_workflow_handle(found.id))
+    told += await _end_orphans(client, task_queue)
     query = f'{STATE.name} = "waiting" AND {_open_on(task_queue)}'
     async for found in client.list_workflows(query):
         told += await _tell_of_tasks(client, client.get_workflow_handle(found.id))
@@ -85,6 +88,31 @@ async def _is_orphan(client: Client, tree_id: str) -> bool:
     except (RPCError, WorkflowQueryFailedError):
         return False
     return tree_of(f"{root}~{view.nonce}") != tree_id
+
+
+async def _end_orphans(client: Client, task_queue: str) -> int:
+    """Agents whose tree is over: nobody gives them work, or hears of what they end."""
+    is_over: dict[str, bool] = {}
+    ended = 0
+    query = f'WorkflowType = "{CONVERSATION}" AND WorkflowId STARTS_WITH "{AGENT_ID}" AND {_open_on(task_queue)}'
+    async for found in client.list_workflows(query):
+        if not (tree_id := await listed_memo(found, TREE_MEMO, "", str)):
+            continue
+        if tree_id not in is_over:
+            is_over[tree_id] = await _is_over(client, tree_id)
+        if is_over[tree_id]:
+            # What it does is told to stop by that, and cleans up (spec §1.5).
+            await _terminate(client, found.id)
+            ended += 1
+    return ended
+
+
+async def _terminate(client: Client, workflow_id: str) -> None:
+    try:
+        await client.get_workflow_handle(workflow_id).terminate(reason="its tree of agents is over")
+    except RPCError as error:
+        if error.status != RPCStatusCode.NOT_FOUND:
+            raise
 
 
 async def _tell_of_tasks(client: Client, task: WorkflowHandle[Any, Any]) -> int:

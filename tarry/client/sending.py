@@ -24,7 +24,7 @@ from tarry.core.agent import Agent
 from tarry.core.conversation import ConversationInput, ConversationState
 from tarry.core.lineage import PARENT_MEMO
 from tarry.core.protocol import CONVERSATION, DUPLICATE, OWNER_MEMO
-from tarry.core.subagents.protocol import PATH_MEMO
+from tarry.core.subagents.protocol import PATH_MEMO, TREE_MEMO
 
 M = TypeVar("M", bound=BaseModel)
 
@@ -57,7 +57,7 @@ class Road:
         `path`: of a subagent, in its tree.
         """
         birth = self._birth
-        named = {PARENT_MEMO: state.parent, OWNER_MEMO: owner, PATH_MEMO: path}
+        named = {PARENT_MEMO: state.parent, OWNER_MEMO: owner, PATH_MEMO: path, TREE_MEMO: self.tree}
         memo: dict[str, Any] = {name: value for name, value in named.items() if value}
         begun = birth["arg"].model_copy(update={"nonce": state.nonce, "carry": state})
         birth |= {"arg": begun, "id_conflict_policy": WorkflowIDConflictPolicy.FAIL, "memo": memo}

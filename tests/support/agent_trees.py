@@ -90,6 +90,10 @@ class Work:
         for what in whats:
             self._open[what].set()
 
+    async def is_idle(self) -> bool:
+        """Whether nothing is held now."""
+        return not self.running
+
     async def has_begun(self, *whats: str) -> None:
         """Return when all of these have begun."""
 

@@ -85,6 +85,25 @@ async def test_a_tree_whose_root_is_over_stops_everything_ends_its_conversations
             await on.begin()
 
 
+async def test_agents_of_a_tree_that_was_ended_by_force_are_stopped_and_ended(
+    server: EmbeddedServer, tmp_path: Path
+) -> None:
+    async with grove(server, tmp_path, rooted=True) as on:
+        working = await on.start("a", WORK + "a")
+        await on.work.has_begun("a")
+        other = await on.on.harness.conversation("agent-of-a-person").submit("hello")
+        await other.wait()
+        await on.on.client.get_workflow_handle(on.tree.id).terminate()
+
+        await look_until_told(on)
+
+        assert await status(on, working.agent_id) == WorkflowExecutionStatus.TERMINATED
+        await eventually(on.work.is_idle)
+        assert await status(on, "agent-of-a-person") == WorkflowExecutionStatus.RUNNING
+        assert await status(on, on.root) == WorkflowExecutionStatus.RUNNING
+        assert await look(on.on.client, on.on.settings.task_queue) == 0
+
+
 async def test_a_tree_of_a_conversation_whose_id_another_one_has_is_collected(
     server: EmbeddedServer, tmp_path: Path
 ) -> None:

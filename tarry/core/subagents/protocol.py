@@ -49,8 +49,12 @@ REPORTED = "tarry.agents.reported"
 COLLECT = "tarry.agents.collect"
 """Plain signal, without an input: the root conversation is over; stop and end all that was below it, and end."""
 
+AGENT_ID = "agent-"
+"""What the id of an agent, which is that of its conversation, begins with."""
 PATH_MEMO = "tarry.path"
 """The memo by which the conversation of an agent names its path."""
+TREE_MEMO = "tarry.tree"
+"""The memo by which it names its tree."""
 
 LIST = "tarry.agents.list"
 """Query: the id of a conversation, empty for the root; returns an `AgentList` of everything below it."""

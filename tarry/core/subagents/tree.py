@@ -22,6 +22,7 @@ from tarry.core.subagents.orders import Birth, TellRoot
 from tarry.core.subagents.paths import depth, is_below
 from tarry.core.subagents.permits import Permits
 from tarry.core.subagents.protocol import (
+    AGENT_ID,
     AgentList,
     Caller,
     FollowUp,
@@ -76,7 +77,7 @@ class Tree(Stops):
         mode = self._mode(request)
         self.check_permit(request.caller, mode)
         agent = AgentRecord(
-            agent_id=f"agent-{digest(self.tree_id + path)}",
+            agent_id=AGENT_ID + digest(self.tree_id + path),
             path=path,
             parent_id=request.caller.conversation_id,
             definition=definition.name,
