@@ -175,21 +175,23 @@ def _telling(_: SendActivities, item: SendSignal) -> str:
     return str(item.delivery.value["conversation_id"]) if is_end else ""
 
 
-_stops_around(AgentTurns, "begin", "the turn", _beginning)
-_stops_around(AgentTurns, "_submit", "the submission", _submitting)
-_stops_around(AgentTurns, "fetch", "the completion", _fetching)
-_stops_around(SendActivities, "_deliver", "the notice", _telling)
+def _stop_in_the_harness() -> None:
+    _stops_around(AgentTurns, "begin", "the turn", _beginning)
+    _stops_around(AgentTurns, "_submit", "the submission", _submitting)
+    _stops_around(AgentTurns, "fetch", "the completion", _fetching)
+    _stops_around(SendActivities, "_deliver", "the notice", _telling)
+    told = waiting._told
 
-_told = waiting._told
+    def read(api: ToolApi, updates: Updates) -> Any:
+        if updates.completions:
+            stop_at("read", api.conversation_id)
+        return told(api, updates)
+
+    waiting._told = read
 
 
-def _read(api: ToolApi, updates: Updates) -> Any:
-    if updates.completions:
-        stop_at("read", api.conversation_id)
-    return _told(api, updates)
-
-
-waiting._told = _read
+if "DRILL_POINTS" in os.environ:  # a worker of a drill; a test that takes names from here keeps the harness as it is
+    _stop_in_the_harness()
 
 _agent = AgentDefinition(name="worker", description="works", prompt="You work.")
 _snapshot = Snapshot(
