@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from tarry.app import App, Extension
-from tarry.client import Conversation
+from tarry.client import Conversation, WorkItem
 from tarry.client.agents import AgentTree
 from tarry.core.messages import ToolMessage, UserMessage
 from tarry.core.subagents.definition import AgentDefinition, RuntimeMode, Snapshot, SubagentSettings
@@ -72,6 +72,11 @@ class Delegation:
     async def rows(self) -> list[AgentRow]:
         """All agents."""
         return list((await (await self.tree()).list()).agents)
+
+    async def calls(self) -> list[WorkItem]:
+        """Tool calls that are not over, of the root and of all agents; a server of many tests lists others, too."""
+        own = {self.root.id, *(row.agent_id for row in await self.rows())}
+        return [item async for item in self.on.harness.work() if item.tool and item.conversation_id in own]
 
     async def row(self, path: str) -> AgentRow:
         """One of them."""

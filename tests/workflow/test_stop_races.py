@@ -13,6 +13,7 @@ from pathlib import Path
 from temporalio import activity
 from temporalio.client import Client, WorkflowHandle
 from temporalio.worker import Worker
+from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxRestrictions
 
 from tarry.connect import data_converter
 from tarry.core.messages import AssistantMessage
@@ -35,6 +36,7 @@ from tarry.core.task_state import ToolCallInput
 from tarry.core.transcript import Position
 from tarry.embedded import EmbeddedServer
 from tests.support.waiting import eventually
+from workers.worker import PASSED_THROUGH
 from workflows.generation import Generation
 from workflows.tool_call import ToolCall
 
@@ -73,6 +75,9 @@ class Scene:
             self.client,
             task_queue=self.queue,
             workflows=[Generation, ToolCall],
+            workflow_runner=SandboxedWorkflowRunner(
+                restrictions=SandboxRestrictions.default.with_passthrough_modules(*PASSED_THROUGH)
+            ),
             sticky_queue_schedule_to_start_timeout=timedelta(seconds=1),
         ):
             yield

@@ -46,7 +46,7 @@ async def test_call_that_waits_is_parked_and_needs_no_worker(server: EmbeddedSer
     ):
         first = await made.root.submit("go")
         await held.begun()
-        states = {item.tool: item.state async for item in made.on.harness.work() if item.tool}
+        states = {item.tool: item.state for item in await made.calls()}
         held.go.set()
         answer = await answer_to(made.root, first)
 
@@ -160,7 +160,7 @@ async def test_stop_of_the_run_stops_the_child_it_waits_for(server: EmbeddedServ
         await made.root.abort()
         answer = await answer_to(made.root, first)
         row = await made.becomes("/root/look", "idle")
-        left = [item.tool async for item in made.on.harness.work() if item.tool]
+        left = [item.tool for item in await made.calls()]
 
     assert (answer.end, answer.codes, left) == ("unanswered aborted", ["aborted"], [])
     assert row.turns == 1
@@ -176,9 +176,7 @@ async def test_stop_of_the_call_alone_stops_its_child_and_the_run_goes_on(
         await held.begun()
 
         async def parked() -> list[str]:
-            return [
-                one.id async for one in made.on.harness.work() if one.tool == "subagent" and one.state == "sleeping"
-            ]
+            return [one.id for one in await made.calls() if one.tool == "subagent" and one.state == "sleeping"]
 
         [task_id] = await eventually(parked)
         await made.on.harness.abort(task_id)

@@ -115,7 +115,7 @@ async def test_stop_of_the_root_ends_the_whole_tree_and_nothing_starts_afterward
         begun, turns = len(held.ledger), sum(row.turns for row in await made.rows())
         await asyncio.sleep(2)
         later = len(held.ledger), sum(row.turns for row in await made.rows())
-        left = [one.id async for one in made.on.harness.work() if one.tool]
+        left = [one.id for one in await made.calls()]
         rows = await made.rows()
 
     assert took < 10
