@@ -45,7 +45,7 @@ def whole(number: int, what: str = "work") -> Left:
 
 
 def kept_to_the_limit(tree: Tree) -> bool:
-    return 0 < tree.used <= LIMIT and tree.peak() <= LIMIT
+    return tree.used <= LIMIT and 0 < tree.peak() <= LIMIT
 
 
 @repeated("working")

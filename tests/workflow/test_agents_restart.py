@@ -122,10 +122,10 @@ async def test_a_reload_interrupts_nothing_and_a_tool_that_it_took_away_is_told_
     extensions = [Extension("eyes", [look]), Extension("waits", signals=[GO])]
     without = App(models=first.models, extensions=extensions, defaults=Agent(model="a"))
     async with idle_stage(server, first, tmp_path) as on:
-        conversation = on.harness.conversation("reloaded")
+        conversation = on.harness.conversation()
         async with on.worker():
             submission = await conversation.submit("go")
-            task_id = await parked(on, "reloaded")
+            task_id = await parked(on, conversation.id)
         async with on.worker(without):
             await on.harness.signal(task_id, GO, "go", Go())
             answer = await answer_to(conversation, submission)

@@ -118,13 +118,18 @@ async def test_watcher_lives_through_several_runs_and_turned_over_workflows(
         async with watching(conversation) as watch:
             await first.wait()
             for number in range(3):
-                await (await conversation.submit(f"again {number}")).wait()
+                held.go.clear()  # a run that is over between two looks is told by its entries alone
+                submission = await conversation.submit(f"again {number}")
+                await watch.shows(lambda view: view.run is not None)
+                held.go.set()
+                await submission.wait()
+                await watch.shows(lambda view: view.run is None)
             await watch.shows(lambda view: view.run is None and len(said(view)) == 40)
 
             assert list(watch.view.entries) == await conversation.transcript()
             runs = {run.id for run in [await on.client.get_workflow_handle(conversation.id).describe()]}
             assert runs == {conversation.id}
-        assert watch.types.count("run_start") >= 2
+        assert watch.types.count("run_start") >= 3
         names = await on.histories(conversation.id)
         assert any("WORKFLOW_EXECUTION_CONTINUED_AS_NEW" in events for events in names.values())
 
