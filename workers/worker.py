@@ -23,18 +23,18 @@ from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxR
 from tenacity import AsyncRetrying, before_sleep_log, wait_exponential
 
 from activities.adopt import AdoptActivities
-from activities.agents import AgentActivities
-from activities.compaction import CompactionActivities
+from activities.agents.orders import AgentActivities
+from activities.conversation.keeping import KeepingActivities
+from activities.conversation.sending import SendActivities
 from activities.expectation import ExpectationActivities
-from activities.gates import GateActivities
-from activities.keeping import KeepingActivities
-from activities.model import ModelActivities
+from activities.hooks.gates import GateActivities
+from activities.hooks.run_hooks import RunHookActivities
 from activities.registry import RegistryActivities
-from activities.run_hooks import RunHookActivities
-from activities.sending import SendActivities
-from activities.tasks import TaskActivities
-from activities.tools import ToolActivities
-from activities.waiting import WaitingActivities
+from activities.run.compaction import CompactionActivities
+from activities.run.model import ModelActivities
+from activities.task.tasks import TaskActivities
+from activities.task.tools import ToolActivities
+from activities.task.waiting import WaitingActivities
 from tarry import serving
 from tarry.app import App
 from tarry.client import Harness
@@ -47,13 +47,13 @@ from tarry.settings import Settings, SettingsError, load_settings
 from tarry.store import BlobStore, StoreError
 from workers.first_work import FirstWorkTold
 from workers.lost_sight import look_every
-from workflows.agents import Agents
-from workflows.conversation import Conversation
+from workflows.agents.tree import Agents
+from workflows.conversation.conversation import Conversation
 from workflows.expectation import Expectation
-from workflows.generation import Generation
 from workflows.registry import Registry
-from workflows.task import Task
-from workflows.tool_call import ToolCall
+from workflows.run.generation import Generation
+from workflows.task.task import Task
+from workflows.task.tool_call import ToolCall
 
 WORKFLOWS = [Agents, Conversation, Expectation, Generation, Registry, ToolCall, Task]
 

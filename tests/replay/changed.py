@@ -14,8 +14,8 @@ from tarry.core import task as machine
 from tarry.core.protocol import GENERATION, TOOL_CALL, RunResult, ToolOutcome
 from tarry.core.run import GenerationInput
 from tarry.core.task_state import ToolCallInput
-from workflows.generation import Generation
-from workflows.tool_call import ToolCall
+from workflows.run.generation import Generation
+from workflows.task.tool_call import ToolCall
 
 EXTRA = "tarry.test-extra"
 

@@ -20,7 +20,7 @@ from tests.replay.studio import Studio
 from tests.support.parking import ANSWER, HOUR, YES, Call, Waits, envelope, start, waiting_app
 from tests.support.shell import signal
 from tests.support.waiting import eventually
-from workflows.port import MAX_BATCH
+from workflows.task.port import MAX_BATCH
 
 FIRED = EventType.EVENT_TYPE_TIMER_FIRED
 DONE = ANSWER.key("done")

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 from unittest import mock
 
-from activities import nesting
+from activities.task import nesting
 from signals.parking import Sleep, Wait
 from tarry.api import Received, Send, Start, ToolApi
 from tarry.app import App, Extension

@@ -15,8 +15,8 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from activities.agent_turns import AgentTurns
-from activities.sending import SendActivities
+from activities.agents.turns import AgentTurns
+from activities.conversation.sending import SendActivities
 from tarry import Received, Signal, Sleep
 from tarry.api import ToolApi
 from tarry.app import App, Extension

@@ -13,9 +13,9 @@ from temporalio.api.history.v1 import HistoryEvent
 from temporalio.client import WorkflowHistory
 from temporalio.worker import Worker
 
-from activities.gates import GateActivities
-from activities.tools import ToolActivities
-from activities.waiting import WaitingActivities
+from activities.hooks.gates import GateActivities
+from activities.task.tools import ToolActivities
+from activities.task.waiting import WaitingActivities
 from tarry.core.protocol import RunSettings
 from tarry.embedded import EmbeddedServer
 from tarry.store import BlobStore

@@ -20,8 +20,8 @@ from temporalio.common import SearchAttributePair, TypedSearchAttributes
 from temporalio.exceptions import ApplicationError
 from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 
-from activities.tools import ToolActivities
-from activities.waiting import WaitingActivities
+from activities.task.tools import ToolActivities
+from activities.task.waiting import WaitingActivities
 from signals.box import Delivery, Receipt
 from signals.parking import Sleep
 from signals.tokens import Signal
@@ -39,7 +39,7 @@ from tarry.testing import ScriptedModel, say
 from tarry.tools import Cancel, Replay, Tool, tool
 from tests.support.stage import Stage
 from tests.support.waiting import eventually
-from workflows.tool_call import ToolCall
+from workflows.task.tool_call import ToolCall
 
 HOUR = timedelta(hours=1)
 QUICK = RunSettings(heartbeat_timeout=1.0)

@@ -13,7 +13,7 @@ from temporalio.activity import ActivityCancellationDetails
 from temporalio.client import Client
 from temporalio.testing import ActivityEnvironment
 
-from activities.tools import ToolActivities
+from activities.task.tools import ToolActivities
 from tarry.app import Extension, Registry
 from tarry.connect import data_converter
 from tarry.core.protocol import Progress, Reconciliation, ResolvedCall, ToolOutcome, ToolRunInput

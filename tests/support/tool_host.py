@@ -10,7 +10,7 @@ from typing import Any
 from temporalio.client import Client, WorkflowHandle
 from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 
-from activities.tools import ToolActivities
+from activities.task.tools import ToolActivities
 from tarry.app import Extension, Registry
 from tarry.core.protocol import TOOL_CALL, RunSettings, ToolOutcome
 from tarry.core.task_state import ToolCallInput
@@ -18,7 +18,7 @@ from tarry.settings import Settings
 from tarry.store import BlobStore
 from tarry.tools import Tool
 from tests.support.tool_bench import resolved
-from workflows.tool_call import ToolCall
+from workflows.task.tool_call import ToolCall
 
 
 @dataclass

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from activities import nesting
+from activities.task import nesting
 from tarry import DurableTask, Hooks, HookTask, Received, Sleep, ToolApi, Turn, Wait
 from tarry.embedded import EmbeddedServer
 from tarry.hooks import Gate, HookApi, HookCall

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from activities.agent_turns import AgentTurns
-from activities.agents import AgentActivities
+from activities.agents.orders import AgentActivities
+from activities.agents.turns import AgentTurns
 from tarry.core.messages import UserMessage
 from tarry.embedded import EmbeddedServer
 from tests.support.agent_trees import WORK, grove

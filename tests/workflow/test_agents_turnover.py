@@ -10,7 +10,7 @@ import pytest
 from temporalio.client import WorkflowHandle
 from temporalio.service import RPCError, RPCStatusCode
 
-from activities.agent_turns import AgentTurns
+from activities.agents.turns import AgentTurns
 from bench.histories import runs_of
 from tarry.embedded import EmbeddedServer
 from tests.support.agent_trees import WORK, Grove, grove

@@ -17,7 +17,7 @@ from tests.replay import kept
 from tests.support.held import HeldTool
 from tests.support.stage import Stage, stage
 from tests.workflow.conftest import EVENT_LIMIT
-from workflows import room
+from workflows.conversation import room
 
 SIGNALS = 60
 """So many plain signals the conversations of these tests are sent at most."""

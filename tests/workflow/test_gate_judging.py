@@ -13,7 +13,7 @@ import pytest
 from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
-from activities.gates import GateActivities
+from activities.hooks.gates import GateActivities
 from tarry.core.gates import ASK_GATES, Judged, Pass, PassInput
 from tarry.core.protocol import TOOL_RUN
 from tarry.core.waiting import JUDGE

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from activities import nesting
+from activities.task import nesting
 from tarry import App, DurableTask, Extension, Received, Signal, Sleep, ToolApi, ToolResult, Wait
 from tarry.embedded import EmbeddedServer
 from tarry.testing import ScriptedModel, call, calls, say

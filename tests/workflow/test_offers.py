@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from activities import offering
+from activities.run import offering
 from tarry.app import App, Extension
 from tarry.core.messages import ToolSpec
 from tarry.embedded import EmbeddedServer

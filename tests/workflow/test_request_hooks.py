@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from activities import gates
+from activities.hooks import gates
 from tarry.app import App, Extension
 from tarry.core.agent import Agent
 from tarry.core.messages import Message, ToolMessage, UserMessage

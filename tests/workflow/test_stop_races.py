@@ -37,8 +37,8 @@ from tarry.core.transcript import Position
 from tarry.embedded import EmbeddedServer
 from tests.support.waiting import eventually
 from workers.worker import PASSED_THROUGH
-from workflows.generation import Generation
-from workflows.tool_call import ToolCall
+from workflows.run.generation import Generation
+from workflows.task.tool_call import ToolCall
 
 
 @dataclass

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from activities import nesting
+from activities.task import nesting
 from tarry import App, DurableTask, Extension, HookCall, Run, Sleep, ToolApi, ToolResult, Wait, Wrap
 from tarry.core.protocol import ToolOutcome
 from tarry.embedded import EmbeddedServer

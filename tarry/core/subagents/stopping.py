@@ -14,12 +14,12 @@ from tarry.core.subagents.paths import is_below
 from tarry.core.subagents.protocol import Caller, Interrupt, Interrupted, StopBelow
 from tarry.core.subagents.record import AgentRecord, Turn
 from tarry.core.subagents.refusing import Refused
-from tarry.core.subagents.turns import Turns
+from tarry.core.subagents.turns import AgentTurns
 
 UNSTARTED = "stopped before it began"
 
 
-class Stops(Turns):
+class Stops(AgentTurns):
     """Stops, by an agent above and by the conversation itself."""
 
     def interrupt(self, request: Interrupt, now: datetime) -> Interrupted:

@@ -33,7 +33,7 @@ NAMED_WORKING = 8
 MAX_DETAIL = 500
 
 
-class Turns(Roster):
+class AgentTurns(Roster):
     """What becomes of turns."""
 
     # Asked for.

@@ -1,0 +1,1 @@
+"""What a tree of agents orders, carried out in conversations."""

@@ -1,0 +1,152 @@
+"""`tarry.task-run` and `tarry.task-clean-up`: a phase of a durable task, run as a tool's code is.
+
+The task's checkpoint names its phase; here it becomes a tool for one run: the phase's function, its input as
+arguments, its own part of the checkpoint as `api.checkpoint`.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from typing import Any
+
+from temporalio import activity
+
+from activities.task.tools import ToolActivities
+from signals.data import json_size
+from signals.parking import MAX_PARK_BYTES, Sleep, Wait
+from tarry.core import results
+from tarry.core.messages import Frozen
+from tarry.core.protocol import ToolOutcome, ToolRunInput
+from tarry.core.waiting import TASK_CLEAN_UP, TASK_RUN, CleanedUp, ParkRequest, StepRequest
+from tarry.tasks import DurableTask, Go
+from tarry.tools import Tool, ToolResult
+
+MAX_RESULT_BYTES = 64 * 1024
+"""Of a task's result, as JSON."""
+
+
+class Position(Frozen):
+    """The checkpoint of a durable task: its phase, what that reads, and the version both were written in."""
+
+    phase: str
+    data: Any = None
+    version: int = 1
+
+
+class TaskActivities:
+    """Runs the phases of `tasks`, as `code` runs tools."""
+
+    def __init__(self, tasks: dict[str, DurableTask[Any, Any]], code: ToolActivities) -> None:
+        self._tasks = tasks
+        self._code = code
+
+    @activity.defn(name=TASK_RUN)
+    async def run(self, input: ToolRunInput) -> ToolOutcome | ParkRequest | StepRequest:
+        """Run the phase that the checkpoint names; a task or phase this worker lacks is `not_here` (spec §1.4).
+
+        Raises:
+            ApplicationError: as a tool's run.
+        """
+        task = self._tasks.get(input.call.tool)
+        if task is None:
+            return results.not_here(input.call.tool)
+        position = _position(task, input)
+        phase = task.phases.get(position.phase)
+        if phase is None:
+            return results.not_here(f"{task.name} ({position.phase})")
+        tool = _tool(task, lambda input, api: _converted(task, position, _called(phase, input, api)))
+        return await self._code.execute(tool, _narrowed(input, position))
+
+    @activity.defn(name=TASK_CLEAN_UP)
+    async def clean_up(self, input: ToolRunInput) -> CleanedUp:
+        """Run the task's abort handler to its end.
+
+        Raises:
+            ApplicationError: as a tool's clean-up.
+        """
+        task = self._tasks.get(input.call.tool)
+        tool = None if task is None or task.on_abort is None else replace(_tool(task, _nothing), cancel=_handler(task))
+        position = Position(phase="") if task is None else _position(task, input)
+        return await self._code.clean_up_with(tool, _narrowed(input, position))
+
+
+def _position(task: DurableTask[Any, Any], input: ToolRunInput) -> Position:
+    """Where the task stands, in the phases of today."""
+    told = input.checkpoint if input.checkpoint is not None else input.call.arguments
+    position = Position(phase=told["phase"], data=told.get("data"), version=told["version"])
+    if position.version >= task.version or task.migrate is None:
+        return position
+    phase, data = task.migrate(position.phase, position.data, position.version)
+    return Position(phase=phase, data=data, version=task.version)
+
+
+def _narrowed(input: ToolRunInput, position: Position) -> ToolRunInput:
+    call = input.call.model_copy(update={"arguments": {"input": input.call.arguments["input"]}})
+    return input.model_copy(update={"call": call, "checkpoint": position.data})
+
+
+def _tool(task: DurableTask[Any, Any], function: Callable[..., Any]) -> Tool:
+    return Tool(
+        name=task.name,
+        description="",
+        parameters=task.parameters,
+        function=function,
+        replay="safe",
+        timeout=task.timeout,
+        takes_api=True,
+    )
+
+
+def _nothing(input: Any, api: Any) -> None: ...
+
+
+def _handler(task: DurableTask[Any, Any]) -> Callable[..., Any]:
+    handler = task.on_abort
+    assert handler is not None
+    return lambda input, api: _called(handler, input, api)
+
+
+def _called(function: Callable[..., Any], input: Any, api: Any) -> Any:
+    offered = (input, api)
+    return function(*offered[: len(inspect.signature(function).parameters)])
+
+
+def _converted(task: DurableTask[Any, Any], position: Position, value: Any) -> Any:
+    if inspect.isawaitable(value):
+        return _awaited(task, position, value)
+    match value:
+        case Sleep() | Wait():
+            return replace(value, checkpoint=_stored(task, position, value.checkpoint))
+        case Go():
+            return StepRequest(kind="step", checkpoint=_stored(task, position, value))
+        case _:
+            return ToolResult("", details=_result(task, value))
+
+
+async def _awaited(task: DurableTask[Any, Any], position: Position, value: Awaitable[Any]) -> Any:
+    return _converted(task, position, await value)
+
+
+def _stored(task: DurableTask[Any, Any], position: Position, checkpoint: Any) -> dict[str, Any]:
+    """The checkpoint as it is kept; one without a `Go` is for the same phase.
+
+    Raises:
+        ValueError: there is no such phase, or it is no JSON data, or too large.
+    """
+    go = checkpoint if isinstance(checkpoint, Go) else Go(position.phase, checkpoint)
+    if go.phase not in task.phases:
+        raise ValueError(f"task {task.name} has no phase {go.phase!r}; it has {', '.join(task.phases)}")
+    kept = Position(phase=go.phase, data=go.checkpoint, version=task.version).model_dump()
+    if (size := json_size(kept)) > MAX_PARK_BYTES:
+        raise ValueError(f"the checkpoint has {size} bytes, {MAX_PARK_BYTES} are allowed")
+    return kept
+
+
+def _result(task: DurableTask[Any, Any], value: Any) -> Any:
+    data = task.dump_result(value)
+    task.read_result(data)
+    if (size := json_size(data)) > MAX_RESULT_BYTES:
+        raise ValueError(f"the result has {size} bytes, {MAX_RESULT_BYTES} are allowed; keep it in a store of your own")
+    return data

@@ -1,0 +1,1 @@
+"""`tarry.conversation`: the owner of a transcript, its inbox, its runs and what leaves it (spec §7)."""
