@@ -138,7 +138,7 @@ class EmbeddedServer(Program):
         if self.pid is not None:
             return
         try:
-            await self._launch(_find_binary())
+            await self._launch(program())
             await self._serving()
         except BaseException:
             await self.stop()
@@ -266,7 +266,12 @@ def _lock(database: Path) -> IO[bytes]:
     return lock
 
 
-def _find_binary() -> str:
+def program() -> str:
+    """The `temporal` program, server and command line in one: the one of this environment, else of the path.
+
+    Raises:
+        ServerError: there is none.
+    """
     beside = Path(sys.executable).with_name("temporal")
     found = str(beside) if beside.is_file() else shutil.which("temporal")
     if found is None:

@@ -16,6 +16,7 @@ from tarry.cli.configure import configure
 from tarry.cli.demo import app as demo
 from tarry.cli.dev import dev
 from tarry.cli.documents import documents
+from tarry.cli.drill import drill
 from tarry.cli.exits import EXIT_CODES
 from tarry.cli.explain import explain
 from tarry.cli.forking import fork
@@ -67,6 +68,7 @@ for _command in (
     reset,
     withdraw,
     wake,
+    drill,
 ):
     app.command(epilog=EXIT_CODES)(_command)
 app.add_typer(agents, name="agents")

@@ -7,9 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import tempfile
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, TypeVar
 
@@ -18,6 +16,7 @@ import typer
 from tarry.cli import demo_ci, demo_policies
 from tarry.cli.demo_story import Report, Story
 from tarry.cli.exits import EXIT_CODES, ExitCode, Problem
+from tarry.cli.folders import new_folder
 from tarry.cli.output import JsonOption, Output
 from tarry.cli.running import run_async
 from tarry.demo.ci.scenarios import broken_ci_promises, run_ci_scenes
@@ -69,7 +68,7 @@ def ci(keep: KeepOption = False, as_json: JsonOption = False) -> None:
 
 
 async def _demo(plays: Sequence[Play], output: Output, *, is_kept: bool) -> None:
-    folder = _new_folder()
+    folder = new_folder(STATES)
     async with EmbeddedServer(ServerOptions(database=folder / "temporal.db", ui_port=0)) as server:
         facts: dict[str, object] = {}
         for number, play in enumerate(plays):
@@ -131,12 +130,3 @@ async def _keep(server: EmbeddedServer, output: Output) -> None:
     with contextlib.suppress(asyncio.CancelledError):
         await server.wait()
         raise server.death()
-
-
-def _new_folder() -> Path:
-    try:
-        STATES.mkdir(parents=True, exist_ok=True)
-        return Path(tempfile.mkdtemp(prefix=f"{datetime.now(UTC):%Y%m%d-%H%M%S}-", dir=STATES))
-    except OSError as error:
-        reason = f"{STATES} cannot be written ({error.strerror}): run this in a folder of yours"
-        raise Problem(ExitCode.PUT_RIGHT, "no_folder", reason) from error
