@@ -18,6 +18,7 @@ from tarry.core.text import canonical_json
 from tarry.documents import Document
 from tarry.environment import EnvironmentFactory
 from tarry.hooks import Hooks
+from tarry.inbox import Inbox
 from tarry.models import Model, NoModel
 from tarry.offers import Offer
 from tarry.redaction import Redact
@@ -240,7 +241,8 @@ class App:
     `model` is the one of conversations that chose none, under its own name; `models` are others to choose from, by the
     names that conversations know them by. `defaults` are choices for conversations that made none: without them the
     model and the instructions above, all extensions with all their tools, and no thinking (spec §7.6). `redact` is
-    asked what of arguments, questions and log lines may be shown (spec §20.4).
+    asked what of arguments, questions and log lines may be shown (spec §20.4). `inbox` says who is signed in at the
+    gateway's inbox, and who may answer what (spec §23.3).
     """
 
     model: Model | None = None
@@ -250,6 +252,7 @@ class App:
     models: Mapping[str, Model] = field(default_factory=dict)
     defaults: Agent = field(default_factory=Agent)
     redact: Redact | None = None
+    inbox: Inbox = field(default_factory=Inbox)
 
     @property
     def registry(self) -> Registry:

@@ -148,6 +148,20 @@ class Settings(BaseSettings):
     )
     """Who sends one as `Authorization: Bearer` may read conversations at the gateway; without any nobody may."""
 
+    inbox_tokens: SecretStr | None = Field(
+        default=None,
+        description=f"name=token for each person, tokens of {_SECRET_LENGTH} characters or more, with blanks between",
+    )
+    """Who may sign in to the inbox, and with what (spec §23.3)."""
+
+    inbox_user_header: str | None = _text(None, r"^[A-Za-z][A-Za-z0-9-]{0,99}$", "the name of a header")
+    """The header in which a proxy says who is signed in; it counts with the proxy's secret alone."""
+
+    inbox_proxy_secret: SecretStr | None = Field(
+        default=None, description=f"a secret of {_SECRET_LENGTH} characters or more"
+    )
+    """What that proxy sends as `X-Tarry-Proxy-Secret`, so that nobody else can say who is signed in."""
+
     scale_min: int = _count(0, 0, 100)
     """Workers that `tarry scale` keeps although all is parked (spec §9.4)."""
 
@@ -194,11 +208,19 @@ class Settings(BaseSettings):
     )
     """The Web UIs whose pages may ask the codec server."""
 
-    @field_validator("callback_secrets", "gateway_token", "codec_token")
+    @field_validator("callback_secrets", "gateway_token", "codec_token", "inbox_proxy_secret")
     @classmethod
     def _check_secrets(cls, value: SecretStr | None) -> SecretStr | None:
         if value is not None and any(len(one) < _SECRET_LENGTH for one in value.get_secret_value().split() or [""]):
             raise PydanticCustomError("too_short", "a secret is too short")
+        return value
+
+    @field_validator("inbox_tokens")
+    @classmethod
+    def _check_people(cls, value: SecretStr | None) -> SecretStr | None:
+        pairs = [one.partition("=") for one in value.get_secret_value().split()] if value is not None else []
+        if any(not name or len(token) < _SECRET_LENGTH for name, _, token in pairs):
+            raise PydanticCustomError("too_short", "a name or a long enough token is missing")
         return value
 
     def run_settings(self) -> RunSettings:

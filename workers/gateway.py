@@ -34,6 +34,7 @@ from workers.gateway_app import Door, Gateway
 from workers.gateway_events import Streams
 from workers.gateway_sending import Road
 from workers.gateway_wake import Waking
+from workers.inbox.routes import inbox_of
 from workers.poking import Poker
 
 DRAIN_PATIENCE = 5
@@ -57,13 +58,14 @@ def doors_of(app: App, environment: Mapping[str, str]) -> dict[str, Door]:
     return {name: Door(source, source.secrets(environment)) for name, source in sources.items()}
 
 
-def build_gateway(client: Client, doors: Mapping[str, Door], settings: Settings) -> Gateway:
-    """A gateway; without callback secrets it knows no callback URL."""
+def build_gateway(client: Client, doors: Mapping[str, Door], settings: Settings, app: App | None = None) -> Gateway:
+    """A gateway; without callback secrets it knows no callback URL, and without an application it has no inbox."""
     callback_secrets = required_secrets(settings) if settings.callback_secrets else ()
     tokens = tuple(settings.gateway_token.get_secret_value().split()) if settings.gateway_token else ()
     road = Road(client, settings.task_queue, Poker(settings.scale_socket))
     waking = Waking(client, settings.task_queue, tokens)
-    return Gateway(road, doors, callback_secrets, Streams(client, tokens), waking)
+    inbox = inbox_of(client, app, road, settings) if app is not None else None
+    return Gateway(road, doors, callback_secrets, Streams(client, tokens), waking, inbox)
 
 
 class Server(uvicorn.Server):
@@ -97,7 +99,7 @@ class Server(uvicorn.Server):
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """End the streams, which have no end of their own; finish what was answered `unavailable` and is under way."""
-        self._gateway.streams.close()
+        self._gateway.close()
         await super().shutdown(sockets)
         await self._gateway.under_way.drain(DRAIN_PATIENCE)
 
@@ -126,7 +128,7 @@ async def serve(app: App, settings: Settings) -> None:
     """Run a gateway until the process is told to stop."""
     doors = doors_of(app, os.environ)
     client = await connect(settings, wait=timedelta(seconds=10))
-    server = Server(build_gateway(client, doors, settings))
+    server = Server(build_gateway(client, doors, settings, app))
     _on_signals(server)
     await server.serve([listen(settings.gateway_host, settings.gateway_port)])
 

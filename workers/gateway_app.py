@@ -31,6 +31,7 @@ from workers.gateway_events import Streams
 from workers.gateway_replies import Refused, Reply, refused
 from workers.gateway_sending import Road, UnderWay, delivery_id_of
 from workers.gateway_wake import Waking
+from workers.inbox.routes import Inbox
 
 BODY_PATIENCE = 10.0
 """Seconds in which a body must have come."""
@@ -62,8 +63,10 @@ class Gateway:
         callback_secrets: tuple[str, ...],
         streams: Streams,
         waking: Waking,
+        inbox: Inbox | None = None,
     ) -> None:
         self.under_way = UnderWay()
+        self._inbox = inbox
         self.streams = streams
         self._road = road
         self._waking = waking
@@ -79,12 +82,19 @@ class Gateway:
                 Route("/conversations/{conversation}/events", self.streams.events, methods=["GET"]),
                 Route("/wake", self._waking.wake, methods=["GET"]),
                 Route("/healthz", _health, methods=["GET"]),
+                *(self._inbox.routes() if self._inbox is not None else ()),
             ],
             exception_handlers={HTTPException: _http_error, Exception: _bug},
         )
         # Senders do not follow redirects, and a 3xx is no answer that says whether to send again.
         app.router.redirect_slashes = False
         return app
+
+    def close(self) -> None:
+        """End what has no end of its own: the streams of watchers."""
+        self.streams.close()
+        if self._inbox is not None:
+            self._inbox.board.close()
 
     async def webhook(self, request: Request, facts: Facts) -> Reply:
         """`POST /webhooks/<source>`."""

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Mapping
 from dataclasses import dataclass, field
 
-from temporalio.client import Client
+from temporalio.client import Client, WorkflowExecutionStatus
 
 from tarry import attributes
 from tarry.client.errors import reaching_server
 from tarry.client.lists import listed_memo, literal
+from tarry.client.tasks import describe_task
 from tarry.client.work import parked_note
 from tarry.core.live import Question
 from tarry.core.paths import path_of, root_of
@@ -29,15 +30,37 @@ async def open_questions(client: Client, conversation_id: str | None = None) -> 
     Raises:
         ServerUnavailable: no server answers.
     """
-    notes = {task_id: note async for task_id, note in _asking(client)}
-    owned = await _find_owned(client, {root_of(task_id) for task_id in notes})
-    paths = {task_id: path_of(task_id, owned.owners) for task_id in notes}
-    found = [
-        question_of(task_id, paths[task_id], note).model_copy(update={"agent": owned.agent_in(paths[task_id])})
-        for task_id, note in notes.items()
-    ]
+    asked = {task_id: note async for task_id, note in _parked(client) if note.text}
+    found = await _placed(client, asked)
     wanted = [question for question in found if conversation_id is None or conversation_id in question.path]
     return sorted(wanted, key=lambda question: question.since)
+
+
+@reaching_server()
+async def parked_work(client: Client, task_queue: str, limit: int) -> list[Question]:
+    """Of one queue at most `limit` of those that wait for signals or for a time; without a text what asks nobody.
+
+    Raises:
+        ServerUnavailable: no server answers.
+    """
+    ours = f" AND TaskQueue = {literal(task_queue)}"
+    return await _placed(client, {task_id: note async for task_id, note in _parked(client, ours, limit)})
+
+
+@reaching_server()
+async def question_at(client: Client, task_id: str) -> Question | None:
+    """What a task waits for at this moment, as the server has it; None of one that does not, or is over.
+
+    Raises:
+        NoSuchTask: no task has that id.
+        ServerUnavailable: no server answers.
+    """
+    found = await describe_task(client, task_id)
+    note = await parked_note(found) if found.status == WorkflowExecutionStatus.RUNNING else None
+    if note is None:
+        return None
+    [question] = await _placed(client, {task_id: note})
+    return question
 
 
 async def find_paths(client: Client, task_ids: Iterable[str]) -> dict[str, tuple[str, ...]]:
@@ -47,11 +70,21 @@ async def find_paths(client: Client, task_ids: Iterable[str]) -> dict[str, tuple
     return {task_id: path_of(task_id, owned.owners) for task_id in wanted}
 
 
-async def _asking(client: Client) -> AsyncIterator[tuple[str, ParkedNote]]:
-    async for execution in client.list_workflows(f"{attributes.STATE.name} IN ('sleeping', 'gated') AND {_OPEN}"):
-        note = await parked_note(execution)
-        if note is not None and note.text:
+async def _parked(client: Client, which: str = "", limit: int | None = None) -> AsyncIterator[tuple[str, ParkedNote]]:
+    query = f"{attributes.STATE.name} IN ('sleeping', 'gated') AND {_OPEN}{which}"
+    async for execution in client.list_workflows(query, limit=limit):
+        if (note := await parked_note(execution)) is not None:
             yield execution.id, note
+
+
+async def _placed(client: Client, notes: Mapping[str, ParkedNote]) -> list[Question]:
+    """The notes with who asks."""
+    owned = await _find_owned(client, {root_of(task_id) for task_id in notes})
+    paths = {task_id: path_of(task_id, owned.owners) for task_id in notes}
+    return [
+        question_of(task_id, paths[task_id], note).model_copy(update={"agent": owned.agent_in(paths[task_id])})
+        for task_id, note in notes.items()
+    ]
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,8 @@ from tarry.codec.keys import key_text, load_keyring
 from tarry.settings import PREFIX, Settings, load_settings
 from tarry.testing import Stage
 
-SECRETS = {name: f"{name}-{'s' * 32}" for name in ("callback_secrets", "gateway_token", "codec_token")}
+NAMES = ("callback_secrets", "gateway_token", "codec_token", "inbox_proxy_secret")
+SECRETS = {name: f"{name}-{'s' * 32}" for name in NAMES} | {"inbox_tokens": f"ana={'i' * 32}"}
 KEY = key_text(b"k" * 32)
 
 

@@ -54,6 +54,9 @@ def test_without_variables_every_setting_has_its_default() -> None:
         "codec_port": 7281,
         "codec_token": None,
         "codec_origins": "http://localhost:8233 http://127.0.0.1:8233",
+        "inbox_tokens": None,
+        "inbox_user_header": None,
+        "inbox_proxy_secret": None,
     }
 
 

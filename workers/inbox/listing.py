@@ -1,0 +1,74 @@
+"""The part of what waits that a page shows: filtered, and so many at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from urllib.parse import urlencode
+
+from workers.inbox.showing import Card
+
+PAGE_SIZE = 50
+
+
+@dataclass(frozen=True)
+class Listing:
+    """`cards` of page `number`, of `found` that fit. `asked` and `parked`: how many ask a person, and how many wait."""
+
+    cards: Sequence[Card]
+    number: int
+    found: int
+    asked: int
+    parked: int
+    text: str
+    whom: str
+    conversation: str
+    shows_all: bool
+    people: Sequence[str]
+
+    @classmethod
+    def of(cls, cards: Sequence[Card], query: Mapping[str, str]) -> Listing:
+        """What an address asks for."""
+        text, whom, conversation = (query.get(name, "").strip() for name in ("q", "for", "conversation"))
+        shows_all = query.get("show") == "all"
+        fitting = [
+            one
+            for one in cards
+            if (shows_all or one.asks)
+            and (not text or one.fits(text))
+            and (not whom or one.question.for_whom == whom)
+            and (not conversation or conversation in one.question.path)
+        ]
+        pages = max(1, -(-len(fitting) // PAGE_SIZE))
+        asked_for = query.get("page", "1")
+        number = int(asked_for) if asked_for.isascii() and asked_for.isdecimal() and len(asked_for) < 6 else 1
+        number = min(max(number, 1), pages)
+        return cls(
+            cards=fitting[(number - 1) * PAGE_SIZE : number * PAGE_SIZE],
+            number=number,
+            found=len(fitting),
+            asked=sum(1 for one in cards if one.asks),
+            parked=len(cards),
+            text=text,
+            whom=whom,
+            conversation=conversation,
+            shows_all=shows_all,
+            people=sorted({one.question.for_whom for one in cards if one.question.for_whom}),
+        )
+
+    @property
+    def pages(self) -> int:
+        """How many pages there are, one at least."""
+        return max(1, -(-self.found // PAGE_SIZE))
+
+    @property
+    def is_filtered(self) -> bool:
+        """Whether something is left out by a filter."""
+        return bool(self.text or self.whom or self.conversation)
+
+    def address(self, **change: str) -> str:
+        """Of the same list with another page, or other filters; an empty one is none."""
+        shows = "all" if self.shows_all else ""
+        asked = {"q": self.text, "for": self.whom, "conversation": self.conversation, "show": shows} | change
+        given = {name: value for name, value in asked.items() if value}
+        return f"/inbox?{urlencode(given)}" if given else "/inbox"

@@ -1,0 +1,134 @@
+"""Who visits, with which form: every request of the inbox passes here, and every POST is checked here (spec §23.5)."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import parse_qsl
+
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+
+from workers.inbox.door import BROWSER_COOKIE, Door, is_from_own_page, is_secure
+from workers.inbox.pages import page
+
+MAX_FORM = 1024 * 1024
+MAX_FIELDS = 500
+FORM_TOKEN = "form"
+
+Form = Mapping[str, str]
+
+
+class Refused(Exception):
+    """The request is answered with a page that says why not."""
+
+    def __init__(self, status: int, text: str) -> None:
+        super().__init__(text)
+        self.status = status
+        self.text = text
+
+
+@dataclass(frozen=True)
+class Visit:
+    """A request with who sent it; `person` is empty where nobody is signed in. `token` goes into every form."""
+
+    request: Request
+    person: str
+    token: str
+    form: Form
+
+    def page(self, template: str, status: int = 200, **told: Any) -> Response:
+        """A page for who sent it."""
+        return page(template, status, person=self.person, form=self.token, **told)
+
+    @property
+    def query(self) -> Mapping[str, str]:
+        """What stands behind the question mark."""
+        return self.request.query_params
+
+
+Handler = Callable[[Visit], Awaitable[Response]]
+
+
+class Visitors:
+    """Meets the visitors of one inbox."""
+
+    def __init__(self, door: Door, public_url: str | None) -> None:
+        self._door = door
+        self._public_url = public_url
+
+    def signed_in(self, handle: Handler) -> Callable[[Request], Awaitable[Response]]:
+        """For those alone who are signed in; others are shown where to do that."""
+
+        async def handled(visit: Visit) -> Response:
+            return await handle(visit) if visit.person else self.sign_in_page(visit)
+
+        return self.anybody(handled)
+
+    def anybody(self, handle: Handler) -> Callable[[Request], Awaitable[Response]]:
+        """For everybody, with the checks of a form."""
+
+        async def handled(request: Request) -> Response:
+            held = request.cookies.get(BROWSER_COOKIE, "")
+            browser = held if len(held) == 32 and held.isalnum() else secrets.token_hex(16)
+            try:
+                response = await handle(await self._visit(request, browser))
+            except Refused as error:
+                response = page("message.html", error.status, title="Not done", text=error.text)
+            if browser != held:
+                self.set_cookie(request, response, BROWSER_COOKIE, browser, None)
+            return response
+
+        return handled
+
+    def sign_in_page(self, visit: Visit, problem: str = "") -> Response:
+        """Where to sign in, as far as that is done here."""
+        return page(
+            "sign_in.html",
+            401,
+            form=visit.token,
+            takes_tokens=bool(self._door.sessions.tokens),
+            problem=problem,
+        )
+
+    def set_cookie(self, request: Request, response: Response, name: str, value: str, seconds: int | None) -> None:
+        """A cookie that no script reads and no other site's request carries."""
+        secure = is_secure(request, self._public_url)
+        response.set_cookie(
+            name, value, max_age=seconds, path="/inbox", secure=secure, httponly=True, samesite="strict"
+        )
+
+    async def _visit(self, request: Request, browser: str) -> Visit:
+        person = await self._door.person(request)
+        bound, now = f"{person}\n{browser}", time.time()
+        form: Form = {}
+        if request.method == "POST":
+            if not is_from_own_page(request, self._public_url):
+                raise Refused(403, "This did not come from a page of this inbox. Nothing was done.")
+            form = await read_form(request)
+            if not self._door.sessions.is_form(form.get(FORM_TOKEN, ""), bound, now):
+                raise Refused(403, "This page was too old, or of another sign-in. Load it again. Nothing was done.")
+        return Visit(request, person, self._door.sessions.form(bound, now), form)
+
+
+async def read_form(request: Request) -> Form:
+    """The fields of a form; of two with one name the last.
+
+    Raises:
+        Refused: it is too large, or no form.
+    """
+    body = bytearray()
+    try:
+        async for chunk in request.stream():
+            body += chunk
+            if len(body) > MAX_FORM:
+                raise Refused(413, f"A form has at most {MAX_FORM} bytes. Nothing was done.")
+    except ClientDisconnect:
+        raise Refused(400, "The form did not come whole. Nothing was done.") from None
+    try:
+        return dict(parse_qsl(body.decode(), keep_blank_values=True, max_num_fields=MAX_FIELDS))
+    except ValueError:
+        raise Refused(400, "That is no form. Nothing was done.") from None
