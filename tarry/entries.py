@@ -12,16 +12,9 @@ from datetime import timedelta
 from typing import TypeVar
 
 from temporalio.client import Client
-from temporalio.service import RPCError
-from tenacity import (
-    AsyncRetrying,
-    retry_if_exception_type,
-    stop_after_attempt,
-    stop_after_delay,
-    wait_exponential,
-    wait_fixed,
-)
+from tenacity import AsyncRetrying, retry_if_exception_type, stop_after_delay, wait_exponential
 
+from tarry.asking import ask
 from tarry.core.folding import PageIndex
 from tarry.core.protocol import ENTRIES, EntriesQuery
 from tarry.core.transcript import Entry, Page, PageRef, Position, Slice
@@ -29,8 +22,6 @@ from tarry.store import BlobStore, StoreError
 
 T = TypeVar("T")
 
-QUERY_TIMEOUT = timedelta(seconds=3)
-QUERY_ATTEMPTS = 5
 FIRST_SLICE = 8 * 1024
 """Most often a few new entries are all that is missing."""
 NEXT_SLICE = 24 * 1024
@@ -154,17 +145,4 @@ class EntryReader:
         return None
 
     async def _query(self, workflow_id: str, upto: Position, size: int) -> Slice:
-        # A query is lost when its worker dies; the next one that polls the workflow answers.
-        attempts = AsyncRetrying(
-            stop=stop_after_attempt(QUERY_ATTEMPTS),
-            wait=wait_fixed(0.2),
-            retry=retry_if_exception_type(RPCError),
-            reraise=True,
-        )
-        return await attempts(
-            self._client.get_workflow_handle(workflow_id).query,
-            ENTRIES,
-            EntriesQuery(upto=upto, max_bytes=size),
-            result_type=Slice,
-            rpc_timeout=QUERY_TIMEOUT,
-        )
+        return await ask(self._client, workflow_id, ENTRIES, Slice, EntriesQuery(upto=upto, max_bytes=size))

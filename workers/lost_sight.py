@@ -17,8 +17,8 @@ from typing import Any
 from temporalio.client import Client, WorkflowExecutionStatus, WorkflowHandle, WorkflowQueryFailedError
 from temporalio.service import RPCError, RPCStatusCode
 
+from tarry.asking import ask
 from tarry.attributes import STATE, WAITING_FOR
-from tarry.client.asking import ask
 from tarry.client.lists import listed_memo
 from tarry.client.signals import deliver
 from tarry.core.paths import root_of

@@ -6,8 +6,8 @@ from temporalio.client import Client, WorkflowUpdateFailedError
 from temporalio.exceptions import ApplicationError
 from temporalio.service import RPCError, RPCStatusCode
 
+from tarry.asking import ask
 from tarry.client.agents import kept_text, read_text
-from tarry.client.asking import ask
 from tarry.client.errors import (
     UPDATE_TIMEOUT,
     ConversationExists,

@@ -13,7 +13,7 @@ from typing import Any, Protocol, TypeVar
 from temporalio.client import Client, WorkflowExecutionDescription
 from temporalio.service import RPCError, RPCStatusCode
 
-from tarry.client.asking import QUERY_TIMEOUT, ask
+from tarry.asking import QUERY_TIMEOUT, ask
 from tarry.client.errors import DocumentConflict, NoSuchConversation, reaching_server
 from tarry.core.documents import (
     CROWDED_BYTES,

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from temporalio.client import Client, WorkflowQueryFailedError
 from temporalio.service import RPCError, RPCStatusCode
 
-from tarry.client.asking import QUERY_TIMEOUT, ask
+from tarry.asking import QUERY_TIMEOUT, ask
 from tarry.client.documents import DocumentReader
 from tarry.client.errors import ConversationExists, NoSuchConversation, NoSuchEntry, ServerUnavailable
 from tarry.client.sending import Road

@@ -15,6 +15,7 @@ from typing import TypeVar
 from temporalio.client import Client, WorkflowQueryFailedError
 from temporalio.service import RPCError, RPCStatusCode
 
+from tarry.asking import QUERY_TIMEOUT
 from tarry.client.errors import NoSuchConversation, ServerUnavailable
 from tarry.client.listening import OVERDUE
 from tarry.client.questions import open_questions
@@ -38,7 +39,6 @@ from tarry.entries import EntryReader
 
 T = TypeVar("T")
 
-QUERY_TIMEOUT = timedelta(seconds=2)
 AT_A_TIME = 8
 """Calls that are described at the same time."""
 _FIRST_QUESTIONS_PAUSE = 1.0
@@ -50,7 +50,12 @@ class Silence(Exception):
 
 
 class Looker:
-    """Looks at one conversation again and again. `view` is how it stood at the last look."""
+    """Looks at one conversation again and again.
+
+    Attributes:
+        contact: who answered at the last look.
+        timeout: how long a question waits for a worker. Short, so that who watches soon hears that there is none.
+    """
 
     def __init__(self, client: Client, reader: EntryReader, conversation_id: str) -> None:
         self._client = client
@@ -66,6 +71,7 @@ class Looker:
         self._unread: set[str] = {conversation_id}
         self._asked = 0.0
         self.contact: Contact = "up"
+        self.timeout: timedelta = QUERY_TIMEOUT
 
     @property
     def _lacks_worker(self) -> bool:
@@ -195,7 +201,7 @@ class Looker:
         """
         handle = self._client.get_workflow_handle(workflow_id)
         try:
-            found: T = await handle.query(name, args=list(arguments), result_type=answer, rpc_timeout=QUERY_TIMEOUT)
+            found: T = await handle.query(name, args=list(arguments), result_type=answer, rpc_timeout=self.timeout)
         except RPCError as error:
             if error.status == RPCStatusCode.NOT_FOUND:
                 return None

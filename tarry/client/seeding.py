@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from temporalio.client import Client, WorkflowExecutionStatus
 from temporalio.service import RPCError, RPCStatusCode
 
-from tarry.client.asking import QUERY_TIMEOUT
+from tarry.asking import QUERY_TIMEOUT
 from tarry.client.errors import ConversationExists, NoSuchConversation, NoSuchEntry, reaching_server
 from tarry.client.forking import Forking
 from tarry.client.sending import Road

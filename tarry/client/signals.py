@@ -216,7 +216,7 @@ class _Sending:
     async def _look_for_receipt(self) -> None:
         """The answer that the delivery was given before, if a worker is up to tell it."""
         with contextlib.suppress(RPCError, NoSuchTask):
-            for receipt in await receipts_of(self.client, self.task_id):
+            for receipt in await receipts_of(self.client, self.task_id, patience=timedelta(0)):
                 if (receipt.delivery_id, receipt.key) == (self.delivery.delivery_id, self.delivery.key):
                     raise _Answered(receipt.answer, receipt.reason)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from datetime import timedelta
 from typing import Any, Generic
 
 from pydantic import BaseModel, ValidationError
@@ -14,6 +13,7 @@ from temporalio.service import RPCError, RPCStatusCode
 from tenacity import AsyncRetrying, retry_if_exception, retry_if_result, wait_exponential, wait_fixed
 from typing_extensions import TypeVar
 
+from tarry.asking import ask, may_pass
 from tarry.client.errors import NoSuchConversation, RequestConflict, SubmissionRefused, UnreadableOutput
 from tarry.client.withdrawing import Withdrawn, withdraw
 from tarry.core import inbox
@@ -22,29 +22,13 @@ from tarry.core.protocol import SUBMISSION, VIEW, SubmissionLookup, SubmissionVi
 from tarry.core.views import ConversationView
 from tarry.entries import EntryReader
 
-QUERY_TIMEOUT = timedelta(seconds=5)
 _FIRST_PAUSE = 0.02
 _LONGEST_PAUSE = 1.0
 _PENDING_PAUSE = 0.1
 
-_FINAL = frozenset(
-    {
-        RPCStatusCode.NOT_FOUND,
-        RPCStatusCode.INVALID_ARGUMENT,
-        RPCStatusCode.PERMISSION_DENIED,
-        RPCStatusCode.UNAUTHENTICATED,
-        RPCStatusCode.UNIMPLEMENTED,
-    }
-)
-"""Answers that asking again does not change. Any other may mean that no worker, or no server, is up."""
-
 T = TypeVar("T")
 Data = TypeVar("Data", bound=BaseModel, default=Any)
 """What an answer is read as."""
-
-
-def _may_pass(error: BaseException) -> bool:
-    return isinstance(error, RPCError) and error.status not in _FINAL
 
 
 def _is_pending(lookup: SubmissionLookup) -> bool:
@@ -52,9 +36,7 @@ def _is_pending(lookup: SubmissionLookup) -> bool:
 
 
 def _patiently() -> AsyncRetrying:
-    return AsyncRetrying(
-        wait=wait_exponential(multiplier=0.1, max=2), retry=retry_if_exception(_may_pass), reraise=True
-    )
+    return AsyncRetrying(wait=wait_exponential(multiplier=0.1, max=2), retry=retry_if_exception(may_pass), reraise=True)
 
 
 class Answered(SubmissionView, Generic[Data]):
@@ -150,16 +132,12 @@ class Submission(Generic[Data]):
 
     async def _ask(self, query: str, as_type: type[T], *arguments: str) -> T:
         """The conversation's answer, waited for while no worker is up."""
-        handle = self._client.get_workflow_handle(self.conversation_id)
         try:
-            answer: T = await _patiently()(
-                handle.query, query, args=arguments, result_type=as_type, rpc_timeout=QUERY_TIMEOUT
-            )
+            return await ask(self._client, self.conversation_id, query, as_type, *arguments, patience=None)
         except RPCError as error:
             if error.status == RPCStatusCode.NOT_FOUND:
                 raise NoSuchConversation(f"there is no conversation {self.conversation_id}") from error
             raise
-        return answer
 
     async def _archived(self, archive: tuple[str, ...]) -> SubmissionView | None:
         packed = await self._reader.archived(archive, digest(self.request_id))

@@ -12,18 +12,16 @@ from temporalio.client import (
     WorkflowQueryFailedError,
 )
 from temporalio.service import RPCError, RPCStatusCode
-from tenacity import AsyncRetrying, retry_if_exception, retry_if_result, stop_after_delay, wait_exponential, wait_fixed
+from tenacity import AsyncRetrying, retry_if_result, stop_after_delay, wait_fixed
 
 from signals.box import Receipt
+from tarry.asking import PATIENCE, ask
 from tarry.client.errors import NoSuchTask, reaching_server
 from tarry.core.protocol import DURABLE_TASK, TOOL_CALL
 from tarry.core.subagents.protocol import AGENTS
 from tarry.core.waiting import RECEIPTS, TASK, TaskView
 
 RPC_TIMEOUT = timedelta(seconds=5)
-QUERY_TIMEOUT = timedelta(seconds=2)
-WORKER_PATIENCE = timedelta(seconds=5)
-"""How long a question waits for a worker."""
 VERDICT_PATIENCE = timedelta(seconds=3)
 """How long a receipt is waited for: a worker that has just come judges within a moment what the server kept."""
 
@@ -87,7 +85,7 @@ async def receipt(client: Client, task_id: str, delivery_id: str) -> Receipt | N
     patience = VERDICT_PATIENCE if found.status == WorkflowExecutionStatus.RUNNING else timedelta(0)
 
     async def look() -> Receipt | None:
-        known: list[Receipt] = await _patiently()(receipts_of, client, task_id)
+        known: list[Receipt] = await receipts_of(client, task_id)
         return next((receipt for receipt in reversed(known) if receipt.delivery_id == delivery_id), None)
 
     attempts = AsyncRetrying(
@@ -100,9 +98,9 @@ async def receipt(client: Client, task_id: str, delivery_id: str) -> Receipt | N
     return answer
 
 
-async def receipts_of(client: Client, task_id: str) -> list[Receipt]:
-    """All receipts that a task knows, asked for once."""
-    return await _ask(client, task_id, RECEIPTS, list[Receipt])
+async def receipts_of(client: Client, task_id: str, *, patience: timedelta = PATIENCE) -> list[Receipt]:
+    """All receipts that a task knows. Asked once when there is no `patience`."""
+    return await _ask(client, task_id, RECEIPTS, list[Receipt], patience=patience)
 
 
 @reaching_server()
@@ -113,8 +111,7 @@ async def view(client: Client, task_id: str) -> TaskView:
         NoSuchTask: no task has that id.
         ServerUnavailable: no server answers, or no worker.
     """
-    answer: TaskView = await _patiently()(_ask, client, task_id, TASK, TaskView)
-    return answer
+    return await _ask(client, task_id, TASK, TaskView)
 
 
 async def view_at_once(client: Client, task_id: str) -> TaskView | None:
@@ -124,30 +121,19 @@ async def view_at_once(client: Client, task_id: str) -> TaskView | None:
         NoSuchTask: no task has that id.
     """
     try:
-        return await _ask(client, task_id, TASK, TaskView)
+        return await _ask(client, task_id, TASK, TaskView, patience=timedelta(0))
     except RPCError as error:
         if error.status not in _SILENCE:
             raise
         return None
 
 
-async def _ask(client: Client, task_id: str, query: str, as_type: type[T]) -> T:
-    handle = client.get_workflow_handle(task_id)
+async def _ask(client: Client, task_id: str, query: str, as_type: type[T], *, patience: timedelta = PATIENCE) -> T:
     try:
-        answer: T = await handle.query(query, result_type=as_type, rpc_timeout=QUERY_TIMEOUT)
+        return await ask(client, task_id, query, as_type, patience=patience)
     except WorkflowQueryFailedError as error:
         raise NoSuchTask(f"{task_id} is no task that a signal could be delivered to") from error
     except RPCError as error:
         if error.status in _NOT_THERE:
             raise NoSuchTask(f"there is no {task_id}") from error
         raise
-    return answer
-
-
-def _patiently() -> AsyncRetrying:
-    return AsyncRetrying(
-        retry=retry_if_exception(lambda error: isinstance(error, RPCError) and error.status in _SILENCE),
-        stop=stop_after_delay(WORKER_PATIENCE),
-        wait=wait_exponential(multiplier=0.1, max=1),
-        reraise=True,
-    )

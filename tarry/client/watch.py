@@ -16,6 +16,7 @@ from typing import Self
 from temporalio.client import Client
 from tenacity import AsyncRetrying, retry_if_result, stop_after_delay, wait_fixed
 
+from tarry.asking import PATIENCE, Attempts
 from tarry.client.errors import ServerUnavailable
 from tarry.client.listening import Listening
 from tarry.client.looking import Looker
@@ -34,8 +35,6 @@ _GATHER_PAUSE = 0.1
 """Seconds between two looks at the least: several events become one."""
 _FIRST_RETRY = 0.25
 _LONGEST_RETRY = 5.0
-_PATIENCE = 8.0
-"""Seconds in which a worker may come up."""
 
 
 @dataclass(frozen=True)
@@ -209,14 +208,19 @@ async def look_once(client: Client, reader: EntryReader, conversation_id: str) -
         NoSuchConversation: nothing with that id.
         ServerUnavailable: no server answers, or no worker.
     """
-    looker = Looker(client, reader, conversation_id)
-    attempts = AsyncRetrying(
+    looker, attempts = Looker(client, reader, conversation_id), Attempts()
+
+    async def look() -> LiveView:
+        looker.timeout = attempts.timeout
+        return await looker.look({conversation_id})
+
+    retrying = AsyncRetrying(
         retry=retry_if_result(lambda view: view.contact != "up"),
-        stop=stop_after_delay(_PATIENCE),
+        stop=stop_after_delay(PATIENCE),
         wait=wait_fixed(_FIRST_RETRY),
         retry_error_callback=lambda state: state.outcome and state.outcome.result(),
     )
-    view: LiveView = await attempts(looker.look, {conversation_id})
+    view: LiveView = await retrying(look)
     if view.contact != "up":
         who = "worker" if view.contact == "no_worker" else "Temporal server"
         raise ServerUnavailable(f"no {who} answers: check that one runs, then try again")

@@ -11,8 +11,8 @@ import pytest
 from temporalio.client import Client
 from temporalio.service import RPCError, RPCStatusCode
 
-from tarry import App, Extension, Received, Sleep, ToolApi
-from tarry.client import Conversation, asking, forking
+from tarry import App, Extension, Received, Sleep, ToolApi, asking
+from tarry.client import Conversation, forking
 from tarry.core import folding, transcript
 from tarry.core.forks import FORK_SOURCE
 from tarry.core.messages import ToolMessage

@@ -82,18 +82,15 @@ def branch() -> str:
 
 
 async def delegating(on: Stage, parent: Conversation) -> str:
-    """Let a run of the parent make three calls, of which one waits; the id of the one that delegates."""
+    """Let a run of the parent make three calls; the id of the one that delegates, when that is done and one waits."""
     await parent.submit("go")
 
-    async def waiting() -> str:
-        run = (await parent.view()).open_generation
-        try:
-            state = (await on.harness.task(f"{run}/t1.2")).state if run else ""
-        except Exception:
-            return ""
-        return f"{run}/t1.1" if state == "sleeping" else ""
+    async def delegated() -> str:
+        run = (await parent.view()).run
+        states = [call.status for call in run.calls] if run else []
+        return run.calls[1].task_id if run and states == ["done", "done", "sleeping"] else ""
 
-    return await eventually(waiting)
+    return await eventually(delegated)
 
 
 async def child_of(on: Stage, call_id: str, context: ContextPolicy, *, agent: Agent | None = None) -> Conversation:
