@@ -8,6 +8,7 @@ from temporalio import activity
 from temporalio.client import Client, WorkflowFailureError
 
 from activities.heartbeat import Heartbeat
+from activities.runner import stop_reason
 from tarry.core.keeping import ADOPT, DIGEST_MEMO, Adopted, AdoptInput
 from tarry.core.protocol import Progress
 
@@ -32,7 +33,7 @@ class AdoptActivities:
             try:
                 result = await handle.result()
             except asyncio.CancelledError:
-                if activity.is_worker_shutdown():
+                if stop_reason() != "abort":  # the worker stops, or somebody at a shell paused or reset the activity
                     raise
                 await handle.cancel()
                 result = await handle.result()

@@ -13,7 +13,7 @@ from temporalio.exceptions import ActivityError, ApplicationError, TimeoutError,
 from tarry.codec.unreadable import MissingKey, UnreadablePayload
 from tarry.core import run as machine
 from tarry.core.messages import Usage
-from tarry.core.protocol import GIVEN_BACK, WORKER_SHUTDOWN, ModelFailure, Progress
+from tarry.core.protocol import GIVEN_BACK, PAUSED, WORKER_SHUTDOWN, ModelFailure, Progress
 
 M = TypeVar("M", bound=BaseModel)
 T = TypeVar("T")
@@ -32,6 +32,11 @@ def is_too_long(error: ActivityError) -> bool:
 def is_given_back(error: ActivityError) -> bool:
     """Whether the worker gave the activity back: it shut down cleanly, or somebody took the activity from it."""
     return isinstance(error.cause, ApplicationError) and error.cause.type in (WORKER_SHUTDOWN, GIVEN_BACK)
+
+
+def is_paused(error: ActivityError) -> bool:
+    """Whether somebody paused the activity, and its worker gave it back."""
+    return isinstance(error.cause, ApplicationError) and error.cause.type == PAUSED
 
 
 def is_keyless(error: ActivityError) -> bool:
@@ -73,6 +78,8 @@ def of_model_call(error: ActivityError, *, stopped: bool) -> machine.Event:
         return machine.WorkerLost(partial)
     if is_given_back(error) or is_keyless(error):
         return machine.WorkerStopped(partial)
+    if is_paused(error):
+        return machine.WorkerStopped(partial, paused=True)
     if is_too_long(error):
         return machine.Failed(ModelFailure(error="retryable", text="it took too long", partial=partial))
     return machine.Failed(ModelFailure(error="permanent", text=str(error.cause or error)))

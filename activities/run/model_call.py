@@ -16,7 +16,7 @@ from temporalio.service import RPCError
 
 from activities.heartbeat import Heartbeat
 from activities.output import progress_of
-from tarry.core.protocol import WORKER_SHUTDOWN, ModelFailure
+from tarry.core.protocol import GIVEN_BACK, PAUSED, WORKER_SHUTDOWN, ModelFailure
 from tarry.core.text import bound_text, clean_text
 from tarry.models import Model, ModelError, priced
 from tarry.store import StoreError
@@ -67,13 +67,21 @@ def _failure(model: Model, error: ModelError, streamed: str) -> ModelFailure:
 
 
 def _cut_off(model: str, streamed: str) -> ModelFailure:
-    """A Stop ends the request; a worker that shuts down gives it back, uncounted (spec §4.4)."""
+    """A Stop ends the request; it is given back by a worker that shuts down, and by one from which it was taken.
+
+    Raises:
+        ApplicationError: it was given back; the run decides what comes next (spec §4.4).
+    """
     if activity.is_worker_shutdown():
-        raise ApplicationError(
-            "the worker shut down",
-            progress_of(streamed),
-            type=WORKER_SHUTDOWN,
-            non_retryable=True,
-            category=ApplicationErrorCategory.BENIGN,
-        )
+        raise _given_back("the worker shut down", WORKER_SHUTDOWN, streamed)
+    details = activity.cancellation_details()
+    if details is not None and details.paused:
+        raise _given_back("the request was paused", PAUSED, streamed)
+    if details is not None and details.reset:
+        raise _given_back("the request was reset", GIVEN_BACK, streamed)
     return ModelFailure(error="aborted", text="stopped", partial=clean_text(streamed), model=model)
+
+
+def _given_back(why: str, kind: str, streamed: str) -> ApplicationError:
+    category = ApplicationErrorCategory.BENIGN
+    return ApplicationError(why, progress_of(streamed), type=kind, non_retryable=True, category=category)

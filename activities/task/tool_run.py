@@ -23,6 +23,7 @@ from activities.runner import Ended, StopReason, ToolThread, stop_reason
 from activities.task.asking import call_of, is_after_reset, start_update
 from activities.task.cycles import check_no_cycle
 from activities.task.nesting import MustPark
+from activities.task.timelines import Before, intent_before
 from activities.task.tool_api import Host, Purpose, RunApi
 from activities.task.wrapping import ForeignPark, Wrapped
 from signals.box import Box
@@ -88,6 +89,7 @@ class ToolRun:
         self._grace = host.grace.total_seconds()
         self._attempt = activity.info().attempt
         self._output = Output(touch)
+        self._is_new = False
         self._diagnostics: tuple[Diagnostic, ...] = ()
 
     @property
@@ -114,6 +116,11 @@ class ToolRun:
             return self._refused(error)
         if self._attempt > 1 and self._may_rerun:
             await self._announce()
+        if self._attempt == 1 and is_after_reset(self._input) and not self._may_rerun:
+            before = await self._before()
+            if before.went_on is not None:
+                return before.went_on
+            self._is_new = not before.began
         if self._is_rerun:
             known = await self._ask(arguments, Output(lambda: None))
             if known is not None or not self._may_rerun:
@@ -170,7 +177,7 @@ class ToolRun:
 
     @property
     def _is_rerun(self) -> bool:
-        if self._attempt > 1 or is_after_reset(self._input):
+        if self._attempt > 1 or (is_after_reset(self._input) and not self._is_new):
             return True
         # An unsafe call is scheduled again only after a worker that had not run it (spec §1.4).
         return self._input.run > self._input.first_run and self._input.call.replay == "safe"
@@ -191,6 +198,15 @@ class ToolRun:
     def _interrupted(self) -> ToolOutcome:
         """What became of the attempt before this one, as far as anybody knows."""
         return results.interrupted(self._tool.name, published_before() or self._input.published)
+
+    async def _before(self) -> Before:
+        try:
+            before = await intent_before(self._client, self._input)
+        except asyncio.CancelledError:
+            raise Stopped(stop_reason()) from None
+        if before.went_on is not None and before.went_on.usage is not None:
+            self._output.spend(before.went_on.usage)
+        return before
 
     async def _announce(self) -> None:
         """Fence off the earlier attempts, before anything of this one runs (spec §4.6)."""

@@ -59,6 +59,7 @@ NOT_HELD = "tarry.not-held"
 DOCUMENT_CONFLICT = "tarry.document-conflict"
 WORKER_SHUTDOWN = "WorkerShutdown"
 GIVEN_BACK = "tarry.given-back"
+PAUSED = "tarry.paused"
 RETRY_TOOL = "tarry.retry-tool"
 
 OWNER_MEMO = "tarry.owner"

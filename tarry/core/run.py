@@ -125,9 +125,10 @@ class WorkerLost:
 
 @dataclass(frozen=True)
 class WorkerStopped:
-    """The worker was shut down cleanly and gave the request back."""
+    """The worker gave the request back: it was shut down cleanly, or somebody took it from it, or `paused` it."""
 
     partial: str
+    paused: bool = False
 
 
 @dataclass(frozen=True)
@@ -163,19 +164,9 @@ class Aborted:
     partial: str = ""
 
 
-Event = (
-    Responded
-    | Failed
-    | Full
-    | Compacted
-    | WorkerLost
-    | WorkerStopped
-    | RoundEnded
-    | RoundHeard
-    | Yielded
-    | Released
-    | Aborted
-)
+TurnEnd = RoundEnded | RoundHeard | Yielded
+
+Event = Responded | Failed | Full | Compacted | WorkerLost | WorkerStopped | TurnEnd | Released | Aborted
 
 
 @dataclass(frozen=True)
@@ -263,8 +254,8 @@ def advance(state: RunState, event: Event, settings: RunSettings) -> Step:
             return _compacted(state, event.answer, event.error)
         case WorkerLost():
             return _lost(state, event.partial, settings)
-        case WorkerStopped():
-            return Step(RequestModel(), message=_aborted(event.partial))
+        case WorkerStopped(partial=partial, paused=paused):
+            return _held("its model request was paused", partial) if paused else Step(RequestModel(), _aborted(partial))
         case RoundEnded() | RoundHeard() | Yielded():
             return _hooked(state, event, settings)
         case Released():
@@ -276,7 +267,7 @@ def advance(state: RunState, event: Event, settings: RunSettings) -> Step:
             assert_never(event)
 
 
-def _hooked(state: RunState, event: RoundEnded | RoundHeard | Yielded, settings: RunSettings) -> Step:
+def _hooked(state: RunState, event: TurnEnd, settings: RunSettings) -> Step:
     match event:
         case RoundEnded():
             state.handoff = event.handoff
@@ -381,10 +372,13 @@ def _compacted(state: RunState, answer: Summary | NoSummary, error: str) -> Step
 def _lost(state: RunState, partial: str, settings: RunSettings) -> Step:
     state.lost += 1
     if state.lost > settings.restart_limit:
-        why = f"{state.lost} workers in a row were lost in this model request"
-        return Step(Hold(why), message=_aborted(partial), note=f"Held: {why}.")
+        return _held(f"{state.lost} workers in a row were lost in this model request", partial)
     note = "The worker was lost in the middle of the model request, which is sent again."
     return Step(RequestModel(), message=_aborted(partial), note=note)
+
+
+def _held(why: str, partial: str) -> Step:
+    return Step(Hold(why), message=_aborted(partial), note=f"Held: {why}.")
 
 
 def _next_turn(state: RunState, settings: RunSettings) -> Step:

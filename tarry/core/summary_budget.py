@@ -34,8 +34,9 @@ class SummaryBudget(BaseModel):
                 self.lost += 1
                 if self.lost > settings.restart_limit:
                     raise GiveUp(f"{self.lost} workers in a row were lost in it")
-            case WorkerStopped():
-                pass
+            case WorkerStopped(paused=paused):
+                if paused:
+                    raise GiveUp("its request was paused")
             case _:
                 raise GiveUp("stopped")
         self.attempt += 1

@@ -134,6 +134,14 @@ def test_a_clean_stop_of_the_worker_costs_nothing() -> None:
     assert state == RunState(failures=1, lost=2)
 
 
+def test_a_request_that_somebody_paused_is_held_and_counts_for_nothing() -> None:
+    state = RunState(failures=1, lost=2)
+    step = advance(state, WorkerStopped("half", paused=True), SETTINGS)
+    held = "its model request was paused"
+    assert step == Step(Hold(held), message=AssistantMessage(text="half", stop="aborted"), note=f"Held: {held}.")
+    assert state == RunState(failures=1, lost=2)
+
+
 def test_released_work_begins_to_count_anew() -> None:
     state = RunState(lost=3)
     assert advance(state, Released(), SETTINGS) == Step(RequestModel())
