@@ -88,7 +88,7 @@ class Room:
             self._tell(Text(problem.text if problem else str(error), "red"))
 
     async def stop(self) -> None:
-        """Stop the run, and withdraw what is queued."""
+        """Stop the run; what is queued ends unanswered."""
         self._tell(Text("stopping the run …", "dim"))
         try:
             await self.conversation.abort()

@@ -252,7 +252,8 @@ class Conversation(Watched):
     async def withdraw(self, request_id: str) -> Withdrawn:
         """Take back a submission that is still queued; it then ends as `unanswered`: `aborted` (spec §7.1).
 
-        `already_placed`: a run answers it, or places it at its boundary; `abort` stops that. `settled`: it has ended.
+        `already_placed`: a run answers it, or places it at its boundary, and `abort` stops that; or a Stop overtook it,
+        and it will stand behind the run (spec §7.4). `settled`: it has ended.
         `accepted`: no worker answered, and the wish waits with the server for one.
 
         Raises:
@@ -345,7 +346,9 @@ class Conversation(Watched):
 
     @reaching_server()
     async def abort(self) -> None:
-        """Stop the open run and withdraw queued inputs; the conversation lives on. A repeat does nothing.
+        """Stop the open run and end queued inputs; the conversation lives on. A repeat does nothing.
+
+        Steers that it overtakes are unanswered too, and stand in the transcript behind the run (spec §7.4).
 
         Raises:
             NoSuchConversation: nothing with that id.

@@ -45,7 +45,7 @@ def is_reset(item: Queued | Taken) -> bool:
 
 
 def place_taken(
-    transcript: Transcript, items: Sequence[Taken], run: int, before: Position | None = None
+    transcript: Transcript, items: Sequence[Queued | Taken], run: int, before: Position | None = None
 ) -> dict[str, int]:
     """Append what a boundary brought, in order; the index of each entry by request id, or `STALE`.
 

@@ -11,10 +11,9 @@ from typing import Any
 
 from pydantic import BaseModel, Field, model_validator
 
-from signals.box import Delivery
 from tarry.core.after_run import AfterRun
 from tarry.core.agent import Agent, AgentChange
-from tarry.core.boundaries import is_reset, selected
+from tarry.core.boundaries import is_reset, place_taken, selected
 from tarry.core.choices import Choice, Choices, ChoicesTold
 from tarry.core.commits import CommitInput, Commits, Committed, SendSignal, submissions
 from tarry.core.compaction_protocol import NoSummary, Summary
@@ -27,15 +26,13 @@ from tarry.core.live_inbox import inbox_items
 from tarry.core.mail import Boundary, TakeInput, Taken
 from tarry.core.messages import AssistantMessage, Frozen, Usage
 from tarry.core.open_run import NOT_TOLD, OpenRun, generation_id
-from tarry.core.protocol import RunResult, RunSettings, SubmitInput, digest
+from tarry.core.protocol import RunResult, RunSettings, SubmitInput
 from tarry.core.run_hooks import RunHookAnswer
-from tarry.core.settled import MAX_ANSWER_BYTES, SUBMISSION_SETTLED, Settled
+from tarry.core.settled import settled_signal
 from tarry.core.subagents.below import Below
-from tarry.core.text import canonical_json
 from tarry.core.transcript import NoSuchPosition, Position, Transcript, note_draft, user_draft
 from tarry.core.turns import Turns
 from tarry.core.views import ConversationView, Refusal
-from tarry.core.writes import Write, place_write
 
 REFUSALS = 20
 REFUSAL_LIMIT = 300
@@ -83,12 +80,8 @@ class ConversationState(BaseModel):
         """The final boundary: place the queued writes, then inputs, and open their run. Nothing while one is open."""
         if self.open is not None:
             return
-        self._place_notes()
-        items = selected(self.inbox.queue, "final")
-        for item in items:
-            if item.write is not None:
-                self._place_write(item, item.write)
-        inputs = [item for item in items if item.is_input]
+        self._place_writes()
+        inputs = selected(self.inbox.queue, "final")
         self._open_run(inputs if self.by_boundary else inputs[:1], now, conversation_id)
         self.commits.send(self.notices(conversation_id))  # of writes: no run ends with them
 
@@ -97,10 +90,13 @@ class ConversationState(BaseModel):
         """Whether writes alone, without a run, have let something grow that belongs into the store."""
         return self.by_boundary and (self.transcript.wants_sealing or self.inbox.wants_archiving)
 
-    def _place_write(self, item: Queued, write: Write) -> None:
-        entry = place_write(self.transcript, write, item.content, item.at, self.runs)
-        self.inbox.take([item], self.runs)
-        self._settle_write(item.request_id, entry)
+    def _place_writes(self) -> None:
+        for note in self.commits.taken_notes():
+            self.transcript.append(note_draft(note.text, note.at, self.runs))
+        for item in self.inbox.writes:
+            self.inbox.take([item], self.runs)
+            (entry,) = place_taken(self.transcript, [item], self.runs).values()
+            self._settle_write(item.request_id, entry)
 
     def _settle_write(self, request_id: str, entry: int) -> None:
         self.inbox.settle_write(request_id, entry)
@@ -153,10 +149,6 @@ class ConversationState(BaseModel):
         began_with = self.open.began_with if self.open.is_begun else told.number
         self.open = self.open.model_copy(update={"knows": told.number, "settings": settings, "began_with": began_with})
         return told
-
-    def _place_notes(self) -> None:
-        for note in self.commits.taken_notes():
-            self.transcript.append(note_draft(note.text, note.at, self.runs))
 
     def end_compaction(self, answer: Summary | NoSummary, now: datetime, conversation_id: str) -> None:
         """The compaction under way has brought this. What it writes is placed at the next boundary: now, when idle."""
@@ -219,10 +211,26 @@ class ConversationState(BaseModel):
             return self.open.generation_id
         return generation_id(conversation_id, self.nonce, run)
 
-    def close_run(self, run: OpenRun, result: RunResult, now: datetime) -> None:
-        """Take over what the run returned and settle its input.
+    def stop(self, *, keeps_steers: bool = True) -> None:
+        """A Stop: what is queued ends, but for writes. Steers stand in the transcript first, if it `keeps_steers`.
 
-        What does not continue this transcript is left out and the run counts as lost: nothing may wedge here.
+        It takes them as a boundary does, and they are placed when the open run has ended (spec §7.4).
+        """
+        steers = self.inbox.steers if keeps_steers else []
+        for item in steers:
+            self._bring(item.settings)
+        if self.open is None:
+            self._place_overtaken(steers)
+        else:
+            self.inbox.take(steers, self.open.run)
+            self.open = self.open.stopped(steers)
+        self.inbox.withdraw_queued()
+
+    def close_run(self, run: OpenRun, result: RunResult, now: datetime, *, keeps_steers: bool = True) -> None:
+        """Take over what the run returned and settle its input; of a stopped one also the steers that it left.
+
+        What does not continue this transcript is left out and the run counts as lost: nothing may wedge here. Without
+        `keeps_steers` those that it left stand nowhere.
         """
         try:
             self.transcript.extend(list(result.pages), list(result.entries))
@@ -237,21 +245,33 @@ class ConversationState(BaseModel):
         answer = last if result.status == "done" else None
         if answer is not None:
             self.turns.complete(run.run, self.transcript.end.index)
-        placed, taken = self._placed(self.open, result)
+        placed, left = self._placed(self.open, result)
         ended = (run.request_id, *run.others, *placed)
         if result.after_run:
             self.ended_runs.append(AfterRun.of(run.generation_id, ended, self.open.settings, result))
         for request_id in ended:
             self.inbox.settle(request_id, answer=answer, reason=result.reason, detail=result.detail)
-        self.inbox.give_back(taken)
-        if result.reason == "aborted":  # the Stop found them on their way
-            for item in taken:
-                if item.is_input:
-                    self.inbox.withdraw(item)
+        self.inbox.give_back(left)
+        overtaken = [item for item in left if item.is_input] if self.open.may_overtake(result) else []
         self.usage = self.usage + result.usage
         self.spent = self.spent + result.spent
         self.choices.place(result.taken_up, self.open.began_with, self.transcript.end.index)
         self.open = None
+        if keeps_steers:
+            self._place_overtaken(overtaken)
+        elif result.reason == "aborted":
+            for item in overtaken:
+                self.inbox.withdraw(item)
+
+    def _place_overtaken(self, steers: list[Queued]) -> None:
+        """What a Stop overtook stands behind the newest run, where the next one reads it; nothing answers it."""
+        if not steers:
+            return
+        self._place_writes()
+        self.inbox.take(steers, self.runs)
+        for request_id, entry in place_taken(self.transcript, steers, self.runs).items():
+            self.inbox.stands_at(request_id, entry)
+            self.inbox.settle(request_id, answer=None, reason="aborted")
 
     def _placed(self, run: OpenRun, result: RunResult) -> tuple[list[str], list[Queued]]:
         """The steers that a run placed; and what it took and did not place. The writes that it placed are settled."""
@@ -315,29 +335,7 @@ class ConversationState(BaseModel):
     def notices(self, conversation_id: str) -> list[SendSignal]:
         """Who is to be told of submissions that have settled since, and what (spec §7.2)."""
         records, self.inbox.notices = self.inbox.notices, []
-        return [self._notice(conversation_id, record) for record in records]
-
-    def _notice(self, conversation_id: str, record: Record) -> SendSignal:
-        assert record.notify is not None
-        text = self.answer_text(record)
-        settled = Settled(
-            conversation_id=conversation_id,
-            request_id=record.request_id,
-            status=record.status,
-            reason=record.reason,
-            detail=record.detail,
-            answer=record.answer if record.answer >= 0 else None,
-            answer_text=text if text is None or len(text.encode()) <= MAX_ANSWER_BYTES else None,
-            was_placed=record.run > 0,
-        )
-        delivery = Delivery(
-            signal=SUBMISSION_SETTLED.name,
-            key=record.notify.key,
-            value=settled.model_dump(mode="json"),
-            version=SUBMISSION_SETTLED.version,
-            delivery_id=digest(canonical_json([conversation_id, self.nonce, record.request_id])),
-        )
-        return SendSignal(task_id=record.notify.task_id, delivery=delivery)
+        return [settled_signal(conversation_id, self.nonce, one, self.answer_text(one)) for one in records]
 
     def answer_text(self, record: Record) -> str | None:
         """The text of an answer that is still in the open tail."""

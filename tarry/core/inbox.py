@@ -154,19 +154,29 @@ class Inbox(BaseModel):
         return record
 
     @property
+    def steers(self) -> list[Queued]:
+        """The queued steers, in order."""
+        return [item for item in self.queue if item.steer]
+
+    @property
+    def writes(self) -> list[Queued]:
+        """The queued writes, in order."""
+        return [item for item in self.queue if not item.is_input]
+
+    @property
     def mail(self) -> int:
         """How many of the queued items an open run could place: steers and writes."""
-        return sum(item.steer or not item.is_input for item in self.queue)
+        return len(self.steers) + len(self.writes)
 
     @property
     def has_steer(self) -> bool:
         """Whether one of these is a steer."""
-        return any(item.steer for item in self.queue)
+        return bool(self.steers)
 
     @property
     def brings_choices(self) -> bool:
         """Whether choices come with a steer that waits."""
-        return any(item.steer and item.settings.agent is not None for item in self.queue)
+        return any(item.settings.agent is not None for item in self.steers)
 
     def take(self, items: list[Queued], run: int) -> None:
         """Take queued items out for run `run`, which places them or gives them back."""
@@ -233,7 +243,7 @@ class Inbox(BaseModel):
         for item in self.queue:
             if item.is_input:
                 self.settle(item.request_id, answer=None, reason="aborted")
-        self.queue = [item for item in self.queue if not item.is_input]
+        self.queue = self.writes
 
     @property
     def wants_archiving(self) -> bool:

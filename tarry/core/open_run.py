@@ -5,10 +5,13 @@ Pure.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from pydantic import Field
 
 from tarry.core.inbox import Queued
 from tarry.core.messages import Frozen
+from tarry.core.protocol import RunResult
 from tarry.core.run_settings import RunSettings
 from tarry.core.transcript import Position
 
@@ -37,8 +40,10 @@ class OpenRun(Frozen):
     others: tuple[str, ...] = Field(default=(), description="request ids of inputs that were placed with the first one")
     taken: tuple[Queued, ...] = Field(
         default=(),
-        description="steers and writes that it took at a boundary; whole, for a reset of the run unplaces them",
+        description="steers and writes that it took at a boundary; whole, for a reset of the run unplaces them. "
+        "And the steers that a Stop found queued",
     )
+    is_stopped: bool = Field(default=False, description="a Stop came")
     is_begun: bool = Field(default=False, description="its workflow is there and can be told of mail")
     is_told: bool = Field(default=False, description="that it could place something, since its last boundary")
     is_told_of_steers: bool = Field(default=False, description="that a steer is among it")
@@ -49,6 +54,14 @@ class OpenRun(Frozen):
     def requests(self) -> tuple[str, ...]:
         """The request ids of all that it answers, or may place."""
         return (self.request_id, *self.others, *(item.request_id for item in self.taken))
+
+    def stopped(self, steers: Sequence[Queued]) -> OpenRun:
+        """With the steers that a Stop found queued."""
+        return self.model_copy(update={"taken": (*self.taken, *steers), "is_stopped": True})
+
+    def may_overtake(self, result: RunResult) -> bool:
+        """Whether steers that it took, and did not place, were overtaken by a Stop: of the conversation or its own."""
+        return (self.is_stopped or result.reason == "aborted") and any(item.is_input for item in self.taken)
 
 
 NOT_TOLD = {"is_told": False, "is_told_of_steers": False}

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 
 from tarry import App, DurableTask, Extension, Hooks, HookTask, RunEnded, Sleep, ToolApi, ToolResult
+from tarry.core.agent import Agent
 from tarry.core.mail import STEER_KEY, STEERED
+from tarry.core.protocol import SUBMIT, RunSettings, SubmitInput
 from tarry.models import ModelRequest
 from tarry.testing import Reply, ScriptedModel, call, calls, say
 from tarry.tools import tool
@@ -107,7 +109,40 @@ async def woken_by_a_steer(studio: Studio) -> None:
         await run.wait()
 
 
+async def overtaken_by_a_stop(studio: Studio) -> None:
+    """Steers, one with choices, a follow-up and a write are queued; what comes after the Stop is for the next run."""
+    held = HeldTool()
+    model = ScriptedModel.for_each_input([calls(call("work", what="a")), say("fine")])
+    app = App(model=model, models={"other": model}, extensions=[Extension("test", [held.tool])])
+    async with studio.conversation(app) as (on, conversation):
+        submissions = [await conversation.submit("go")]
+        await held.begun()
+        submissions.append(await conversation.submit("later"))
+        submissions += [await conversation.submit(text, when_busy="steer") for text in ("s1", "s2")]
+        chosen = RunSettings(agent=Agent(model="other"))
+        steer = SubmitInput(content="s3", request_id="s3", when_busy="steer", settings=chosen)
+        await on.client.get_workflow_handle(conversation.id).execute_update(SUBMIT, steer)
+        submissions.append(await conversation.write("it rains"))
+        await conversation.abort()
+        held.go.set()
+        submissions.append(await conversation.submit("again", when_busy="steer"))
+        for submission in submissions:
+            await submission.wait()
+
+
+async def withdrawn_by_a_stop(studio: Studio) -> None:
+    """The same, kept from when steers ended with a Stop as follow-ups do, and stood nowhere."""
+    await overtaken_by_a_stop(studio)
+
+
 BUSY: dict[str, Callable[[Studio], Awaitable[None]]] = {
     scenario.__name__: scenario
-    for scenario in (written_to_while_busy, answered_together, told_after_its_run, woken_by_a_steer)
+    for scenario in (
+        written_to_while_busy,
+        answered_together,
+        told_after_its_run,
+        woken_by_a_steer,
+        overtaken_by_a_stop,
+        withdrawn_by_a_stop,
+    )
 }

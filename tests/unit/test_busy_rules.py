@@ -1,6 +1,7 @@
 """Whatever is submitted, written, placed, stopped and turned over, in any order, keeps the rules (spec §6.6, §7.4).
 
-Nothing is lost, nothing stands twice, writes stand before inputs at a boundary, and each kind in order of admission.
+Nothing is lost, nothing stands twice, writes stand before inputs at a boundary, and each kind in order of admission. A
+steer that came before a Stop stands in the transcript too, whatever becomes of its run.
 """
 
 from __future__ import annotations
@@ -33,7 +34,9 @@ class Busy(RuleBasedStateMachine):
         self.state = ConversationState.born("n")
         self.submitted: list[str] = []
         self.withdrawn: set[str] = set()
+        self.overtaken: list[str] = []
         self.run: Transcript | None = None
+        self.is_tidying = False
         self.number = 0
         self._follow()
 
@@ -59,6 +62,31 @@ class Busy(RuleBasedStateMachine):
         assert self.state.inbox.take_back(item.request_id) == "withdrawn"
         self.withdrawn.add(item.request_id)
 
+    @rule()
+    def stop(self) -> None:
+        """Of any run, of a run that is being stopped, and of none. What comes after it belongs to the next run."""
+        queued = [item for item in self.state.inbox.queue if item.is_input]
+        self.withdrawn |= {item.request_id for item in queued if not item.steer}
+        self.overtaken += [item.request_id for item in queued if item.steer]
+        self.state.stop()
+        self._look_after_overtaken()
+
+    @rule(data=st.data())
+    @precondition(lambda self: self.overtaken)
+    def take_back_what_was_overtaken(self, data: st.DataObject) -> None:
+        name = data.draw(st.sampled_from(self.overtaken))
+        where = "already_placed" if name in self.state.inbox.live else "settled"
+        assert self.state.inbox.take_back(name) == where
+
+    @rule(data=st.data())
+    @precondition(lambda self: self.overtaken)
+    def submit_what_was_overtaken_again(self, data: st.DataObject) -> None:
+        name = data.draw(st.sampled_from(self.overtaken))
+        again = SubmitInput(content=name, request_id=name, when_busy="steer")
+        known = self.state.inbox.find(name)
+        assert known is not None
+        assert self.state.inbox.check(again, busy=True, known=known) == known
+
     # What the run does.
 
     @rule(is_lost=st.booleans())
@@ -68,7 +96,10 @@ class Busy(RuleBasedStateMachine):
         assert self.run is not None
         assert self.state.open is not None
         self.number += 1
-        take = TakeInput(generation_id=self.state.open.generation_id, number=self.number)
+        # After a Stop it is told what there is, and gets none of it.
+        take = TakeInput(
+            generation_id=self.state.open.generation_id, number=self.number, only_look=self.state.open.is_stopped
+        )
         boundary = self.state.hand_over(take)
         assert boundary is not None
         self.is_cut_off = is_lost
@@ -84,11 +115,14 @@ class Busy(RuleBasedStateMachine):
     @rule(reason=st.sampled_from(["", "model_error", "lost", "aborted"]))
     @precondition(lambda self: self.run is not None)
     def end(self, reason: UnansweredReason) -> None:
-        if reason == "aborted":
-            queued = {item.request_id for item in self.state.inbox.queue if item.is_input}
-            self.state.inbox.withdraw_queued()
-            self.withdrawn |= queued
+        """However it does, also when a Stop came; as `aborted` also alone, when somebody stopped the run itself."""
         self._end(reason)
+
+    @rule()
+    @precondition(lambda self: self.is_tidying)
+    def tidied(self) -> None:
+        """What the conversation had to put away after a run is put away: a moment in which no run is open."""
+        self._open_next()
 
     @rule()
     def turn_over(self) -> None:
@@ -99,7 +133,7 @@ class Busy(RuleBasedStateMachine):
 
     @invariant()
     def nothing_waits_without_a_run(self) -> None:
-        assert self.state.open is not None or self.state.inbox.queue == []
+        assert self.state.open is not None or self.is_tidying or self.state.inbox.queue == []
 
     @invariant()
     def each_submission_has_one_place(self) -> None:
@@ -112,7 +146,13 @@ class Busy(RuleBasedStateMachine):
             assert record is not None
             assert (record.status in ("queued", "placed")) == (name in live)
             if name in self.withdrawn:
-                assert (record.status, record.reason) == ("unanswered", "aborted")
+                assert (record.status, record.reason, record.entry) == ("unanswered", "aborted", -1)
+
+    @invariant()
+    def what_a_stop_overtook_stands_once_its_run_has_ended(self) -> None:
+        stood = [said(entry) for entry in self.state.transcript.tail]
+        for name in self.overtaken:
+            assert name in self.state.inbox.live or stood.count(name) == 1
 
     @invariant()
     def what_was_placed_stands_where_its_record_says_once_and_each_kind_in_order(self) -> None:
@@ -130,6 +170,10 @@ class Busy(RuleBasedStateMachine):
     def _admit(self, submit: SubmitInput) -> None:
         self.submitted.append(submit.request_id)
         self.state.inbox.admit(submit, NOW)
+        self._open_next()
+
+    def _open_next(self) -> None:
+        self.is_tidying = False
         self.state.open_next(NOW, "c")
         self._follow()
 
@@ -145,17 +189,17 @@ class Busy(RuleBasedStateMachine):
             placed=tuple(self.placed),
             places=self.places,
         )
-        given_up = [item for item in open_run.taken if item.request_id not in self.places]
-        if reason == "aborted":
-            self.withdrawn |= {item.request_id for item in given_up if item.is_input}
+        left = [item.request_id for item in open_run.taken if item.is_input and item.request_id not in self.places]
+        if reason == "aborted" or open_run.is_stopped:
+            self.overtaken += [name for name in left if name not in self.overtaken]
         self.state.close_run(open_run, result, NOW)
         for request_id in (open_run.request_id, *open_run.others, *self.placed):
             record = self.state.inbox.find(request_id)
             assert record is not None
             assert record.reason == reason
         self.run = None
-        self.state.open_next(NOW, "c")
-        self._follow()
+        self.is_tidying = True
+        self._look_after_overtaken()
 
     def _follow(self) -> None:
         """A run that has opened begins where the transcript ends."""
@@ -165,6 +209,14 @@ class Busy(RuleBasedStateMachine):
             self.is_cut_off = False
             self.placed: list[str] = []
             self.places: dict[str, int] = {}
+
+    def _look_after_overtaken(self) -> None:
+        """No run, so that each of them stands, and has one end; nobody answers it."""
+        for name in self.overtaken if self.run is None else ():
+            record = self.state.inbox.find(name)
+            assert record is not None
+            assert (record.status, record.reason) == ("unanswered", "aborted")
+            assert record.entry >= 0
 
     def _check_order(self, items: list[Taken]) -> None:
         """Writes, then inputs; among those that never went back, in the order of admission."""

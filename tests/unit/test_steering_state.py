@@ -6,12 +6,14 @@ from datetime import UTC, datetime
 
 import pytest
 
-from tarry.core.agent import Agent
+from tarry.core.agent import Agent, AgentChange
 from tarry.core.conversation import ConversationState
 from tarry.core.mail import TakeInput
 from tarry.core.messages import AssistantMessage
-from tarry.core.protocol import RunResult, RunSettings, RunStatus, SubmitInput, UnansweredReason, WhenBusy
+from tarry.core.protocol import Notify, RunResult, RunSettings, RunStatus, SubmitInput, UnansweredReason, WhenBusy
+from tarry.core.settled import Settled
 from tarry.core.transcript import assistant_draft, place
+from tarry.core.writes import Write
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -111,13 +113,118 @@ def test_placed_steers_end_with_their_run_and_the_others_come_back_to_the_front(
     assert (back.status, back.run) == ("queued", 0)
 
 
-def test_a_stop_withdraws_what_its_run_had_taken_and_not_placed() -> None:
-    state = with_queued(("s", "steer"), ("f", "follow_up"))
+def said(state: ConversationState) -> list[str]:
+    """All entries but responses, by their texts."""
+    texts = [entry.note or (entry.message.text if entry.message else "") for entry in state.transcript.tail]
+    return [text for text in texts if text != "fine"]
+
+
+def ended(state: ConversationState, request_id: str) -> tuple[str, str, int]:
+    record = state.inbox.find(request_id)
+    assert record is not None
+    return record.status, record.reason, record.entry
+
+
+def test_a_run_that_was_stopped_by_itself_leaves_what_it_had_taken_behind_it() -> None:
+    state = with_queued(("s", "steer"), ("f", "follow_up"), ("t", "steer"))
     take(state)
 
     close(state, reason="aborted")
 
-    ended = state.inbox.find("s")
-    assert ended is not None
-    assert (ended.status, ended.reason) == ("unanswered", "aborted")
-    assert [item.request_id for item in state.inbox.queue] == ["f"]
+    assert ended(state, "s") == ("unanswered", "aborted", 2)
+    assert said(state) == ["first", "s"]
+    assert [item.request_id for item in state.inbox.queue] == ["f", "t"]
+
+
+@pytest.mark.parametrize("reason", ["", "aborted", "lost", "model_error"])
+def test_steers_that_a_stop_overtakes_stand_behind_the_run_however_that_ends(reason: UnansweredReason) -> None:
+    state = with_queued(("s", "steer"), ("f", "follow_up"), ("t", "steer"), ("u", "steer"))
+    take(state)
+
+    state.stop()
+    assert ended(state, "f") == ("unanswered", "aborted", -1)
+    assert ended(state, "u") == ("placed", "", -1)
+    state.inbox.admit(SubmitInput(content="v", request_id="v", when_busy="steer"), NOW)
+    close(state, reason=reason)
+
+    lost = ["The run was lost: "] if reason == "lost" else []
+    assert said(state) == ["first", *lost, "s", "t", "u"]
+    assert [ended(state, name)[:2] for name in "stu"] == [("unanswered", "aborted")] * 3
+    state.open_next(NOW, "c")
+    assert said(state)[-1] == "v"
+
+
+def test_a_steer_that_the_run_placed_before_a_stop_ends_with_the_run_and_stands_once() -> None:
+    state = with_queued(("s", "steer"))
+    take(state)
+
+    state.stop()
+    close(state, "s", reason="aborted")
+
+    assert ended(state, "s")[:2] == ("unanswered", "aborted")
+    assert said(state) == ["first"]  # the run's entries are its own
+
+
+def test_each_stop_of_a_run_overtakes_what_has_come_since_the_one_before() -> None:
+    state = with_queued(("s", "steer"))
+    state.stop()
+    state.inbox.admit(SubmitInput(content="t", request_id="t", when_busy="steer"), NOW)
+
+    state.stop()
+    close(state, reason="aborted")
+
+    assert said(state) == ["first", "s", "t"]
+    assert state.inbox.queue == []
+
+
+def test_queued_writes_stand_before_what_a_stop_overtook() -> None:
+    """So that a reset leaves it to be read."""
+    state = with_queued(("s", "steer"))
+    state.inbox.admit(SubmitInput(content="anew", request_id="w", write=Write(kind="reset")), NOW)
+
+    state.stop()
+    close(state, reason="aborted")
+
+    assert [entry.kind for entry in state.transcript.tail] == ["user", "assistant", "reset", "user"]
+    assert ended(state, "w") == ("done", "", 2)
+
+
+def test_between_two_runs_a_stop_places_queued_steers_at_once() -> None:
+    state = with_queued(("f", "follow_up"), ("s", "steer"))
+    close(state)
+
+    state.stop()
+
+    assert said(state) == ["first", "s"]
+    assert ended(state, "f") == ("unanswered", "aborted", -1)
+    assert ended(state, "s") == ("unanswered", "aborted", 2)
+
+
+def test_choices_that_come_with_a_steer_count_from_the_stop_that_overtakes_it() -> None:
+    state = with_queued()
+    chosen = RunSettings(agent=Agent(model="fast"))
+    state.inbox.admit(SubmitInput(content="s", request_id="s", when_busy="steer", settings=chosen), NOW)
+
+    state.stop()
+    assert state.choices.agent.model == "fast"
+    state.configure(AgentChange(model="slow"))
+    close(state, reason="aborted")
+
+    assert state.choices.agent.model == "slow"
+
+
+def test_what_a_stop_overtook_is_known_as_placed_and_told_as_such_when_the_run_has_ended() -> None:
+    state = with_queued()
+    notify = Notify(task_id="t", key="k")
+    submit = SubmitInput(content="s", request_id="s", when_busy="steer", notify=notify)
+    state.inbox.admit(submit, NOW)
+
+    state.stop()
+    assert state.inbox.take_back("s") == "already_placed"
+    assert "s" in state.view("c").placed
+    assert state.notices("c") == []
+    close(state, reason="aborted")
+
+    assert state.inbox.take_back("s") == "settled"
+    (told,) = state.notices("c")
+    assert Settled.model_validate(told.delivery.value).was_placed

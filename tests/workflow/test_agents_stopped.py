@@ -11,6 +11,7 @@ from tarry.core.subagents.protocol import STOPPED, StopBelow
 from tarry.embedded import EmbeddedServer
 from tests.support.agent_trees import WORK, Grove, grove
 from tests.support.waiting import eventually
+from tests.workflow.test_steers import users
 
 
 async def how_they_ended(on: Grove, number: int) -> dict[str, str]:
@@ -87,7 +88,7 @@ async def test_a_stop_of_an_earlier_run_stops_nothing_that_a_later_one_asked_for
         assert await on.state("/root/a") == "running"
 
 
-async def test_what_joined_a_turn_that_was_stopped_before_it_was_read_is_told_in_the_next(
+async def test_what_joined_a_turn_that_was_stopped_before_it_was_read_stands_before_the_next_and_is_told_once(
     server: EmbeddedServer, tmp_path: Path
 ) -> None:
     async with grove(server, tmp_path) as on:
@@ -103,6 +104,9 @@ async def test_what_joined_a_turn_that_was_stopped_before_it_was_read_is_told_in
         await on.interrupt("a")
 
         assert [one.reason for one in await on.completions(1)] == ["aborted"]
-        assert (await on.row("/root/a")).pending == 1
+        row = await on.row("/root/a")
+        assert row.pending == 0
         await on.follow_up("a", "go on")
-        assert [one.text for one in await on.completions(1)] == ["heard and this\n\ngo on"]
+        assert [one.text for one in await on.completions(1)] == ["heard go on"]
+        said = users(await on.on.harness.conversation(row.agent_id).transcript())
+        assert said == [WORK + "a", "and this", "go on"]

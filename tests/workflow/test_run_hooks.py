@@ -198,7 +198,9 @@ async def test_a_steer_that_comes_too_late_for_a_boundary_gets_a_run_of_its_own(
     assert ends == ["one", "one"]
 
 
-async def test_a_stop_withdraws_a_steer_that_no_boundary_has_taken(server: EmbeddedServer, tmp_path: Path) -> None:
+async def test_a_steer_that_a_stop_overtook_ends_with_it_and_stands_behind_the_run(
+    server: EmbeddedServer, tmp_path: Path
+) -> None:
     held = HeldTool()
     model = ScriptedModel([calls(call("work", what="a")), say("next")])
     app = App(model=model, extensions=[Extension("test", [held.tool])])
@@ -210,9 +212,12 @@ async def test_a_stop_withdraws_a_steer_that_no_boundary_has_taken(server: Embed
         await conversation.abort()
         ends = [await submission.wait() for submission in (first, steer)]
         later = await (await conversation.submit("later")).wait()
+        entries = await conversation.transcript()
 
     assert [(end.status, end.reason) for end in ends] == [("unanswered", "aborted")] * 2
     assert later.answer_text == "next"
+    assert kinds(entries) == ["user", "assistant", "tool_result", "user", "user", "assistant"]
+    assert users(entries) == ["first", "but quickly", "later"]
 
 
 async def test_two_steers_are_placed_one_at_each_boundary_in_order(server: EmbeddedServer, tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tarry.core.messages import AssistantMessage
 from tarry.core.subagents.protocol import Caller, ReadUpdates
 from tarry.embedded import EmbeddedServer
 from tarry.models import ModelRequest
@@ -71,43 +72,43 @@ async def test_wait_has_a_deadline_of_half_a_minute_and_of_two_minutes_at_most(
     assert answer.texts[1] == "/root/look ended its turn.\nfound"
 
 
-async def test_steer_ends_a_wait_early_and_what_is_said_before_a_stop_is_never_lost_in_silence(
-    server: EmbeddedServer, tmp_path: Path
+@pytest.mark.parametrize("hears", [True, False], ids=["heard", "at once"])
+async def test_what_is_said_while_the_parent_waits_and_stops_it_stands_once_in_order_before_what_comes_next(
+    server: EmbeddedServer, tmp_path: Path, hears: bool
 ) -> None:
+    """Either the first wait has ended for what was said, and the next one is stopped; or all of it comes at once."""
     held = HeldTool()
-
-    def users_of(request: ModelRequest) -> list[str]:
-        return [one.text for one in request.messages if one.role == "user"]
-
-    first_wait = [START, call("wait_agent", timeout_seconds=120)]
+    waits = [START, *[call("wait_agent", timeout_seconds=120)] * 3]
 
     def script(request: ModelRequest) -> Reply | Call:
-        said = users_of(request)
-        if said == ["go"]:
-            return first_wait[sum(one.role == "assistant" for one in request.messages)]
-        return say("fine") if said[-1] == "again" else call("wait_agent", timeout_seconds=120)
+        spoken = [one.text for one in request.messages if one.role == "user"]
+        return say("fine") if "again" in spoken else waits[sum(one.role == "assistant" for one in request.messages)]
 
-    async with delegation(server, tmp_path, [script] * 3, {"scout": CHILD}, tools=[held.tool]) as made:
+    async with delegation(server, tmp_path, [script] * 4, {"scout": CHILD}, tools=[held.tool]) as made:
         first = await made.root.submit("go")
-        waits = await waiting_call(made)
-        s1 = await made.root.submit("s1", when_busy="steer")
+        wait = await waiting_call(made)
+        said = [first, await made.root.submit("s1", when_busy="steer")]
 
         async def next_wait() -> bool:
-            return await waiting_call(made) != waits
+            return await waiting_call(made) != wait
 
-        await eventually(next_wait)
-        s2 = await made.root.submit("s2", when_busy="steer")
+        if hears:
+            await eventually(next_wait)
+        said.append(await made.root.submit("s2", when_busy="steer"))
         await made.root.abort()
-        ended = await answer_to(made.root, first)
-        s1_end, s2_end = await s1.wait(), await s2.wait()
-        answer = await answer_to(made.root, await made.root.submit("again"))
+        again = await made.root.submit("again", when_busy="steer")
+        answer = await answer_to(made.root, again)
+        ends = [await one.wait() for one in said]
 
-    assert "somebody has spoken to you meanwhile" in answer.texts[1]
-    assert (ended.end, s1_end.reason, s2_end.reason) == ("unanswered aborted", "aborted", "aborted")
-    assert len(answer.results) == 3
-    said = users(answer.entries)
-    assert said in (["go", "s1", "again"], ["go", "s1", "s2", "again"])
-    assert answer.end == "done"
+    assert (answer.end, answer.text) == ("done", "fine")
+    assert {(end.status, end.reason) for end in ends} == {("unanswered", "aborted")}
+    assert users(answer.entries) == made.heard.users("root") == ["go", "s1", "s2", "again"]
+    responses = [entry.message for entry in answer.entries if isinstance(entry.message, AssistantMessage)]
+    assert [one.call_id for one in answer.results] == [asked.call_id for one in responses for asked in one.calls]
+    if hears:
+        assert "somebody has spoken to you meanwhile" in answer.texts[1]
+        # The second wait may have heard of s2 before the Stop.
+        assert answer.codes[2] == "aborted" or "somebody has spoken" in answer.texts[2]
 
 
 @pytest.mark.parametrize("target", ["..", "/root", "."])

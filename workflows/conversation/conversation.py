@@ -134,7 +134,9 @@ class Conversation:
         result = await run_generation(self._state, run, self._stop, self._state.begin_open)
         if result.pages and self._state.transcript.tail:
             await seal(self._state.transcript, StopSwitch())
-        self._state.close_run(run, result, workflow.now())
+        stopped = self._state.open
+        keeps = stopped is not None and stopped.may_overtake(result) and workflow.patched(patches.OVERTAKEN)
+        self._state.close_run(run, result, workflow.now(), keeps_steers=keeps)
         if result.is_large and not (self._stop.is_set and workflow.patched(patches.STOPPED_LARGE)):
             self._state.compactions.ask_by_itself(run.settings)
         self._note_end(run)
@@ -183,13 +185,17 @@ class Conversation:
     def _abort(self) -> str:
         self._stops += 1
         self._compactor.stop()
-        self._state.inbox.withdraw_queued()
-        self._tell_settled()
+        self._stop_inbox()
         self._stop_below()
         if self._state.open is None:
             return ""
         self._stop.set()
         return self._state.open.generation_id
+
+    def _stop_inbox(self) -> None:
+        keeps = self._state.inbox.has_steer and workflow.patched(patches.OVERTAKEN)
+        self._state.stop(keeps_steers=keeps)
+        self._tell_settled()
 
     def _stop_below(self) -> None:
         """By the outbox, so that it also leaves when the run of this workflow turns over (spec §17.11)."""
@@ -234,9 +240,11 @@ class Conversation:
         return await find_submission(self._state.inbox, input.request_id)
 
     def _take_in(self, input: SubmitInput, *, was_stopped: bool) -> Record:
-        """Admit a new input; one that a Stop overtook while the archive was asked is withdrawn by that Stop."""
+        """Admit a new input; one that a Stop overtook while the archive was asked belongs to what that Stop found."""
         self._state.inbox.admit(input, workflow.now())
-        if was_stopped:
+        if was_stopped and self._stop.is_set:
+            self._stop_inbox()
+        elif was_stopped:  # the run that it would have steered is over
             self._state.inbox.withdraw_queued()
             self._tell_settled()
         self._state.open_next(workflow.now(), workflow.info().workflow_id)
@@ -301,7 +309,7 @@ class Conversation:
 
     @workflow.update(name=ABORT)
     def abort(self) -> str:
-        """Stop the open run and withdraw what is queued; the id of the run to wait for, or nothing."""
+        """Stop the open run and end the inputs that are queued; the id of the run to wait for, or nothing."""
         self._room.updates += 1
         return self._abort()
 
