@@ -55,7 +55,7 @@ def summary(reports: Sequence[DrillReport], folder: Path) -> RenderableType:
     """What it all came to: the drills, and the matrix when a drill made one."""
     parts: list[RenderableType] = [Text("\nDrills\n", "bold underline"), _drills(reports)]
     if matrix := [cell for report in reports for cell in report.matrix]:
-        parts += [Text("\nEffects outside, and what the model read\n", "bold underline"), _matrix(matrix)]
+        parts += [Text("\nEffects of each call, and what the model read\n", "bold underline"), _matrix(matrix)]
         parts.append(Text(f"\nHappened twice: {_score(matrix)}."))
     parts.append(Text(f"\nWhat is left: {folder}"))
     return Group(*parts)
@@ -73,14 +73,13 @@ def _matrix(matrix: Sequence[Cell]) -> Table:
     table = _table("the worker was killed", *DECLARATIONS.values())
     for point in dict.fromkeys(cell.point for cell in matrix):
         cells = {cell.policy: cell for cell in matrix if cell.point == point}
-        table.add_row(Text(point), *(Text(in_short(cells[policy])) if policy in cells else "" for policy in POLICIES))
+        table.add_row(Text(point), *(_cell(cells[policy]) if policy in cells else "" for policy in POLICIES))
     return table
 
 
-def in_short(cell: Cell) -> str:
-    """A cell in a few words: how many effects, and what the model read."""
-    read = " and ".join(cell.read)
-    return f"{cell.effects / cell.calls:g}  {read}" if cell.calls else "none"
+def _cell(cell: Cell) -> Text:
+    """How many effects each call had, and what the model read."""
+    return Text(f"{cell.effects / cell.calls:g} {' and '.join(cell.read)}", "bold" if cell.duplicates else "")
 
 
 def _score(matrix: Sequence[Cell]) -> str:

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 
 from tarry.drills.kit.drill import Drill
 from tarry.drills.list_parked import list_parked
+from tarry.drills.matrix.play import crash_matrix
 
-DRILLS: tuple[Drill, ...] = (list_parked,)
+DRILLS: tuple[Drill, ...] = (crash_matrix, list_parked)
 
 
 class UnknownDrill(Exception):

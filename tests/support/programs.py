@@ -35,10 +35,10 @@ async def start(*command: str, cwd: Path, **environment: str) -> Process:
     )
 
 
-async def end_of(process: Process) -> Ended:
+async def end_of(process: Process, patience: float = PATIENCE) -> Ended:
     """Wait for a program's end; what was read of its output before is not in it."""
     try:
-        stdout, stderr = await asyncio.wait_for(process.communicate(), PATIENCE)
+        stdout, stderr = await asyncio.wait_for(process.communicate(), patience)
     except TimeoutError:
         process.kill()
         raise
@@ -46,9 +46,9 @@ async def end_of(process: Process) -> Ended:
     return Ended(process.returncode, stdout.decode(), stderr.decode())
 
 
-async def run(*command: str, cwd: Path, **environment: str) -> Ended:
+async def run(*command: str, cwd: Path, patience: float = PATIENCE, **environment: str) -> Ended:
     """Start a program and wait for its end."""
-    return await end_of(await start(*command, cwd=cwd, **environment))
+    return await end_of(await start(*command, cwd=cwd, **environment), patience)
 
 
 def living_in(folder: Path) -> list[str]:

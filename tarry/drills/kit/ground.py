@@ -22,13 +22,13 @@ from tarry.core.messages import ToolMessage
 from tarry.core.protocol import SubmissionView
 from tarry.demo.tracker import Ticket, tickets_at, tracker
 from tarry.drills.kit.cell import Cell
-from tarry.drills.kit.points import VARIABLE, Arrival, Points
+from tarry.drills.kit.points import PATIENCE, VARIABLE, Arrival, Points
 from tarry.drills.kit.report import StepReport
 from tarry.drills.kit.step import Step
 from tarry.embedded import EmbeddedServer, ServerOptions
 from tarry.processes import Child, environment_of, worker
 from tarry.settings import PREFIX, Settings
-from tarry.testing.waiting import PATIENCE, eventually
+from tarry.testing.waiting import eventually
 
 APP = "tarry.drills.kit.app:app"
 """What the workers of a drill serve that names nothing else."""
@@ -39,8 +39,11 @@ TRACKER = "DRILL_TRACKER"
 BEGUN = "before the effect"
 """The point that each run of a tool's own code passes first."""
 
-HEARTBEAT_TIMEOUT = 4.0
+HEARTBEAT_TIMEOUT = 6.0
 """Seconds: a killed worker is missed soon, and one on a busy machine is not taken for dead."""
+
+HOLD_TIMEOUT = 600.0
+"""Seconds for which a model may be held."""
 
 Told = Callable[[StepReport], None]
 
@@ -73,6 +76,7 @@ class Ground:
             store=str(folder.resolve() / "store"),
             config_dir=str(folder.resolve() / "config"),
             heartbeat_timeout=HEARTBEAT_TIMEOUT,
+            model_idle_timeout=HOLD_TIMEOUT,
             shutdown_grace=1.0,
         )
         self._app = app
@@ -121,29 +125,37 @@ class Ground:
         settings = {f"{PREFIX}{name.upper()}": str(value) for name, value in chosen.items()}
         return {**kept, **settings, VARIABLE: self.points.address, TRACKER: self._tracker, **more}
 
-    async def worker(self, **environment: str) -> Child:
-        """One more worker, which serves when this returns; with these variables beside its others.
+    async def worker(self, app: str | None = None, **environment: str) -> Child:
+        """One more worker, which serves when this returns; of another `app`, with more variables.
 
         Raises:
             ChildError: it could not start; the end of its log says why.
         """
         log = self.folder / f"worker-{len(self.workers) + 1}.log"
-        child = worker(self._app, log=log, environment=self.environment(**environment))
+        child = worker(app or self._app, log=log, environment=self.environment(**environment))
         self.workers.append(child)
         await child.start()
         return child
 
     async def submit(self, text: str, *, hold_at: Sequence[str] = ()) -> Submission:
-        """Submit to a new conversation, whose code holds once at each of these points, in this order."""
+        """Submit to a new conversation, whose code holds once at each of these points, in this order.
+
+        With a worker up the conversation has it when this returns, and `run_of` and `call_of` know its run.
+        """
         conversation = self.harness.conversation()
         self.points.plan(conversation.id, hold_at)
-        return await conversation.submit(text)
+        submission = await conversation.submit(text)
+        if submission.view is None and any(worker.pid for worker in self.workers):
+            # A slow worker: only the server has it yet.
+            async with asyncio.timeout(PATIENCE):
+                submission.view = await submission.status()
+        return submission
 
     async def held(self, submission: Submission) -> Arrival:
         """The next point at which the submission's conversation holds, when it does.
 
         Raises:
-            TimeoutError: it does not within 60 s.
+            TimeoutError: it does not within 120 s.
         """
         return await self.points.reached(submission.conversation_id)
 
@@ -166,7 +178,7 @@ class Ground:
         """The end of a submission. Needs a worker.
 
         Raises:
-            TimeoutError: it has none within 60 s.
+            TimeoutError: it has none within 120 s.
         """
         async with asyncio.timeout(PATIENCE):
             return await submission.wait()
@@ -189,10 +201,15 @@ class Ground:
         return self.points.passed(conversation_id, BEGUN)
 
 
-def call_of(submission: Submission) -> str:
-    """The id of the first call of a submission, whose run was begun when it was submitted."""
+def run_of(submission: Submission) -> str:
+    """The id of the run that answers a submission, begun when it was submitted."""
     assert submission.view is not None, "it was submitted with a worker up"
-    return f"{submission.view.generation_id}/t1.0"
+    return submission.view.generation_id
+
+
+def call_of(submission: Submission) -> str:
+    """The id of that run's first call."""
+    return f"{run_of(submission)}/t1.0"
 
 
 def line_of(error: Exception) -> str:

@@ -14,6 +14,7 @@ REQUEST = "request"
 AFTER_RESULT = "request after a result"
 MID_STREAM = "mid-stream"
 ANSWERED = "answered"
+IN_THE_END = "answered after a result"
 
 
 class HoldingModel:
@@ -26,16 +27,13 @@ class HoldingModel:
 
     async def respond(self, request: ModelRequest, on_text: Callable[[str], None]) -> ModelResponse:
         """The script's answer."""
-        await async_stop_at(_next_request(request), request.session_id)
+        is_report = isinstance(request.messages[-1], ToolMessage)
+        await async_stop_at(AFTER_RESULT if is_report else REQUEST, request.session_id)
         response = await self._script.respond(request, lambda _: None)
         text = response.message.text
         if text:
             on_text(text[: len(text) // 2])
             await async_stop_at(MID_STREAM, request.session_id)
             on_text(text[len(text) // 2 :])
-        await async_stop_at(ANSWERED, request.session_id)
+        await async_stop_at(IN_THE_END if is_report else ANSWERED, request.session_id)
         return response
-
-
-def _next_request(request: ModelRequest) -> str:
-    return AFTER_RESULT if isinstance(request.messages[-1], ToolMessage) else REQUEST

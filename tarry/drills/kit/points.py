@@ -20,8 +20,8 @@ LOOPBACK = "127.0.0.1"
 VARIABLE = "DRILL_POINTS"
 """Tells a worker's code where to tell of points, as host:port."""
 
-PATIENCE = 60.0
-"""Seconds after which a point that was not reached never will be."""
+PATIENCE = 120.0
+"""Seconds after which what was not reached never will be, such as a point or an answer."""
 
 
 @dataclass
@@ -77,7 +77,7 @@ class Points:
         """The next stop of the conversation's plan; at a deadly one its process is dead already.
 
         Raises:
-            TimeoutError: it was not reached within 60 s.
+            TimeoutError: it was not reached within 120 s.
         """
         async with asyncio.timeout(PATIENCE):
             return await self._arrivals[conversation_id].get()

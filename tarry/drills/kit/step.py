@@ -83,11 +83,10 @@ class Step:
 
 
 def _told(value: object) -> str:
-    match value:
-        case "" | None | [] | () | {}:
-            return "nothing"
-        case list() | tuple():
-            return ", ".join(map(_told, value))
-        case dict():
-            return ", ".join(f"{name} {_told(one)}" for name, one in value.items())
-    return str(value)
+    if isinstance(value, Mapping):
+        told = ", ".join(f"{name} {_told(one)}" for name, one in value.items())
+    elif isinstance(value, list | tuple):
+        told = ", ".join(map(_told, value))
+    else:
+        told = "" if value is None else str(value)
+    return told or "nothing"
