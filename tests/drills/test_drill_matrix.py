@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 from tarry.drills.registry import DRILLS
-from tests.support.programs import ROOT, TARRY, living_in, run
+from tests.support.programs import ROOT, TARRY, end_of, living_in, start
 
 KEPT = ROOT / "temporal-dev" / "drills" / "matrix.json"
 PATIENCE = 900.0
@@ -14,7 +14,7 @@ PATIENCE = 900.0
 
 
 async def test_all_drills_pass_and_the_matrix_that_they_make_is_the_one_that_is_kept(tmp_path: Path) -> None:
-    ended = await run(TARRY, "drill", "--all", "--short", "--json", cwd=tmp_path, patience=PATIENCE)
+    ended = await end_of(await start(TARRY, "drill", "--all", "--short", "--json", cwd=tmp_path), PATIENCE)
 
     assert ended.stdout.count("\n") == 1, ended.stderr
     facts = json.loads(ended.stdout)

@@ -46,9 +46,9 @@ async def end_of(process: Process, patience: float = PATIENCE) -> Ended:
     return Ended(process.returncode, stdout.decode(), stderr.decode())
 
 
-async def run(*command: str, cwd: Path, patience: float = PATIENCE, **environment: str) -> Ended:
+async def run(*command: str, cwd: Path, **environment: str) -> Ended:
     """Start a program and wait for its end."""
-    return await end_of(await start(*command, cwd=cwd, **environment), patience)
+    return await end_of(await start(*command, cwd=cwd, **environment))
 
 
 def living_in(folder: Path) -> list[str]:
