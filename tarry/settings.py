@@ -5,9 +5,9 @@ Where the Temporal server is belongs to Temporal's own variables (`tarry.connect
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Self
 
-from pydantic import Field, SecretStr, ValidationError, field_validator
+from pydantic import Field, SecretStr, ValidationError, field_validator, model_validator
 from pydantic_core import ErrorDetails, PydanticCustomError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
@@ -19,6 +19,9 @@ _RUN_SCHEMA = RunSettings.model_json_schema()["properties"]
 
 _SECRET_LENGTH = 32
 _MODES = "one-at-a-time or all"
+
+_BUILD = r"^[A-Za-z0-9][A-Za-z0-9_{}-]{{0,99}}$"
+_BUILD_ALLOWED = "a name of 1 to 100 letters, digits, {} that begins with a letter or digit"
 
 _KEY_ID = r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}"
 _KEY = rf"{_KEY_ID}=(file:\S+|env:[A-Za-z_]\w*)"
@@ -80,6 +83,12 @@ class Settings(BaseSettings):
         None, r"^[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*$", "module:attribute, such as tarry.demo.triage:scripted"
     )
     """The application a worker serves."""
+
+    deployment: str | None = _text(None, _BUILD.format(""), _BUILD_ALLOWED.format("- and _"))
+    """The worker deployment that workers are of (spec §22.1); set together with `build`."""
+
+    build: str | None = _text(None, _BUILD.format(".+"), _BUILD_ALLOWED.format("-, _, . and +"))
+    """The build that a worker is: one name for one state of the code, ours and the application's."""
 
     heartbeat_timeout: float = _of_run("heartbeat_timeout")
     """Silence after which a worker counts as lost (spec §4.4)."""
@@ -223,6 +232,14 @@ class Settings(BaseSettings):
             raise PydanticCustomError("too_short", "a name or a long enough token is missing")
         return value
 
+    @model_validator(mode="after")
+    def _check_build(self) -> Self:
+        if (self.deployment is None) != (self.build is None):
+            set_, missing = ("deployment", "build") if self.build is None else ("build", "deployment")
+            text = f"{PREFIX}{set_.upper()} is set without {PREFIX}{missing.upper()}: set both, or neither"
+            raise PydanticCustomError("lone_build", "{text}", {"text": text})
+        return self
+
     def run_settings(self) -> RunSettings:
         """The subset that is pinned in a workflow's input, so that a deploy never changes an open run (spec §1.4)."""
         return RunSettings.model_validate(self, from_attributes=True)
@@ -241,6 +258,8 @@ def load_settings() -> Settings:
 
 
 def _line(detail: ErrorDetails) -> str:
+    if not detail["loc"]:
+        return detail["msg"]
     name = str(detail["loc"][0])
     field = Settings.model_fields[name]
     # What a secret variable holds is nothing to print, nor what may be a key in the place of its name.

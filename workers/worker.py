@@ -38,6 +38,7 @@ from activities.task.waiting import WaitingActivities
 from tarry import serving
 from tarry.app import App
 from tarry.client import Harness
+from tarry.client.deployments import build_of
 from tarry.client.registry import announce
 from tarry.connect import ConnectError, check_search_attributes, connect
 from tarry.entries import EntryCache, EntryReader
@@ -45,6 +46,7 @@ from tarry.loading import LoadError, load_app
 from tarry.redaction import redact_logs
 from tarry.settings import Settings, SettingsError, load_settings
 from tarry.store import BlobStore, StoreError
+from workers.deployed import deployment_of, follow
 from workers.first_work import FirstWorkTold
 from workers.lost_sight import look_every
 from workflows.agents.tree import Agents
@@ -124,6 +126,7 @@ def build_worker(client: Client, app: App, settings: Settings) -> Worker:
         max_heartbeat_throttle_interval=HEARTBEAT_THROTTLE,
         default_heartbeat_throttle_interval=HEARTBEAT_THROTTLE,
         graceful_shutdown_timeout=grace,
+        deployment_config=deployment_of(settings),
     )
 
 
@@ -136,8 +139,11 @@ async def serve(app: App, settings: Settings) -> None:
     _on_signals(stop)
     async with worker:
         print("ready", flush=True)
+        build = build_of(settings)
+        # The hooks of a build count when it is made current, not because one of its workers is up.
+        hooks = follow(client, settings.task_queue, build, app.registry.fingerprint) if build else None
         asides = [
-            asyncio.create_task(announce_hooks(client, app, settings)),
+            asyncio.create_task(hooks or announce_hooks(client, app, settings)),
             asyncio.create_task(look_every(client, settings.task_queue)),
         ]
         await stop.wait()

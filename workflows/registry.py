@@ -17,10 +17,12 @@ from temporalio.workflow import ActivityConfig
 from tarry.core.registry import (
     ANNOUNCE,
     CURRENT,
+    MADE_CURRENT,
     MAX_LENGTH,
     PUBLISH,
     REGISTRY,
     SWEEP,
+    MadeCurrent,
     RegistryInput,
     SweepInput,
     Swept,
@@ -85,10 +87,13 @@ class Registry:
 
     @workflow.signal(dynamic=True)
     def on_signal(self, name: str, args: Sequence[RawValue]) -> None:
-        """A fingerprint; from a shell anything may come, and does no harm."""
-        fingerprint = ends.read_signal(args, str) or ""
+        """A fingerprint, or one since when; from a shell anything may come, and does no harm."""
+        made = ends.read_signal(args, MadeCurrent) if name == MADE_CURRENT else None
+        fingerprint = (made.fingerprint if made else ends.read_signal(args, str)) or ""
         if not 0 < len(fingerprint) <= MAX_LENGTH:
             workflow.logger.warning("a signal that cannot be read was left out")
+        elif made:
+            self._state.made_current(fingerprint, made.since, workflow.now())
         elif name == PUBLISH:
             self._state.publish(fingerprint, workflow.now())
         elif name == ANNOUNCE:

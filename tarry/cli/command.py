@@ -14,6 +14,7 @@ from tarry.cli.codec import codec
 from tarry.cli.compact import compact
 from tarry.cli.configure import configure
 from tarry.cli.demo import app as demo
+from tarry.cli.deploy import app as deploy
 from tarry.cli.dev import dev
 from tarry.cli.documents import documents
 from tarry.cli.drill import drill
@@ -73,6 +74,7 @@ for _command in (
     app.command(epilog=EXIT_CODES)(_command)
 app.add_typer(agents, name="agents")
 app.add_typer(registry, name="registry")
+app.add_typer(deploy, name="deploy")
 app.add_typer(keys, name="keys")
 app.add_typer(demo, name="demo")
 

@@ -8,14 +8,12 @@ from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 
-from temporalio.api.enums.v1 import TaskQueueType
-from temporalio.api.taskqueue.v1 import TaskQueue
-from temporalio.api.workflowservice.v1 import DescribeTaskQueueRequest
 from tenacity import AsyncRetrying, retry_if_result, stop_after_delay, wait_fixed
 
 from tarry.cli.exits import ExitCode, Problem
 from tarry.cli.processes import chosen_app, needs_own_server, own_worker, use_local_server
 from tarry.client import Conversation, Harness
+from tarry.client.deployments import Routing, build_of, routing, why_idle
 from tarry.embedded import EmbeddedServer, ServerOptions
 from tarry.processes import Child
 from tarry.settings import Settings, load_settings
@@ -75,33 +73,31 @@ async def serving(wanted: Wanted, tell: Callable[[str], None]) -> AsyncIterator[
             yield Serving(harness)
         else:
             tell(f"starting a worker for {app} …")
-            yield Serving(harness, await stack.enter_async_context(own_worker(app, settings)))
+            worker = await stack.enter_async_context(own_worker(app, settings))
+            if build_of(settings):
+                await require_a_worker(harness)
+            yield Serving(harness, worker)
 
 
 async def require_a_worker(harness: Harness) -> None:
     """Return when a worker serves the task queue, or did a few minutes ago.
 
     Raises:
-        Problem: none does.
+        Problem: none does, or those that ask are of builds that are given no work.
     """
     # One that has just started may not have asked for work yet.
     attempts = AsyncRetrying(
-        retry=retry_if_result(lambda polled: not polled),
+        retry=retry_if_result(lambda now: not now.is_served),
         stop=stop_after_delay(_POLLERS_PATIENCE),
         wait=wait_fixed(_PAUSE),
-        retry_error_callback=lambda _: False,
+        retry_error_callback=lambda state: state.outcome.result() if state.outcome else None,  # the last look
     )
-    if not await attempts(_is_polled, harness, harness.settings.task_queue):
+    queue = harness.settings.task_queue
+    now: Routing = await attempts(routing, harness.client, queue)
+    if now.idle:
+        raise Problem(ExitCode.PUT_RIGHT, "no_current_build", why_idle(now, queue, now.idle))
+    if not now.is_served:
         raise no_worker(harness.settings)
-
-
-async def _is_polled(harness: Harness, queue: str) -> bool:
-    request = DescribeTaskQueueRequest(
-        namespace=harness.client.namespace,
-        task_queue=TaskQueue(name=queue),
-        task_queue_type=TaskQueueType.TASK_QUEUE_TYPE_WORKFLOW,
-    )
-    return bool((await harness.client.workflow_service.describe_task_queue(request)).pollers)
 
 
 def no_worker(settings: Settings) -> Problem:

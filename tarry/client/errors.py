@@ -14,6 +14,7 @@ TarryError
 ├── NotHeld              nothing to retry there
 ├── NoSuchTask           nothing with that id that a signal could be delivered to
 ├── NoSuchAgents         a conversation never had subagents, or they are over
+├── DeployRefused        a build cannot be given work: it is unknown, or no worker of it is up
 ├── AgentRefused         a tree of agents did not do what it was asked for
 └── ServerUnavailable    nobody answered: no server, or no worker where one is needed
 """
@@ -58,6 +59,10 @@ class AgentRefused(TarryError):
     def __init__(self, code: RefusalCode, text: str) -> None:
         super().__init__(text)
         self.code = code
+
+
+class DeployRefused(TarryError):
+    """The server does not give a build work; the text is its own. Nothing was changed."""
 
 
 class NoSuchEntry(TarryError):

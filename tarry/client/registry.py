@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+
 from temporalio.client import Client
 
 from tarry.client.errors import reaching_server
-from tarry.core.registry import ANNOUNCE, PUBLISH, REGISTRY, RegistryInput, registry_id
+from tarry.core.registry import ANNOUNCE, MADE_CURRENT, PUBLISH, REGISTRY, MadeCurrent, RegistryInput, registry_id
 
 
 @reaching_server()
@@ -28,13 +30,25 @@ async def announce(client: Client, task_queue: str, fingerprint: str) -> None:
     await _tell(client, task_queue, ANNOUNCE, fingerprint)
 
 
-async def _tell(client: Client, task_queue: str, name: str, fingerprint: str) -> None:
+@reaching_server()
+async def tell_made_current(client: Client, task_queue: str, fingerprint: str, since: datetime) -> None:
+    """Tell that the work of the queue goes to a build with these hooks, since then by the server's clock.
+
+    They count, unless others were published or made current later; a repeat changes nothing.
+
+    Raises:
+        ServerUnavailable: no server answers.
+    """
+    await _tell(client, task_queue, MADE_CURRENT, MadeCurrent(fingerprint=fingerprint, since=since))
+
+
+async def _tell(client: Client, task_queue: str, name: str, what: str | MadeCurrent) -> None:
     await client.start_workflow(
         REGISTRY,
         RegistryInput(),
         id=registry_id(task_queue),
         task_queue=task_queue,
         start_signal=name,
-        start_signal_args=[fingerprint],
+        start_signal_args=[what],
         static_summary="which hooks count",
     )

@@ -97,3 +97,42 @@ def test_state_is_the_same_after_a_turn_of_the_run() -> None:
     state.swept("b", LATER, found=True)
 
     assert RegistryState.model_validate_json(state.model_dump_json()) == state
+
+
+def test_a_build_that_is_made_current_brings_its_hooks_whatever_was_published_before() -> None:
+    state = told("a", "b")
+    state.publish("a", NOW)
+
+    state.made_current("b", LATER, LATER)
+
+    assert (state.current, state.sweep_at) == ("b", LATER)
+
+
+def test_a_worker_that_tells_again_since_when_its_build_is_current_changes_nothing() -> None:
+    state = told("a")
+    state.made_current("b", NOW, NOW)
+    state.publish("a", LATER)
+    state.swept("a", LATER, found=False)
+
+    state.made_current("b", NOW, LATER)
+
+    assert state.current == "a"
+
+
+def test_a_step_back_to_a_build_brings_back_its_hooks() -> None:
+    state = RegistryState()
+    state.made_current("a", NOW, NOW)
+    state.made_current("b", LATER, LATER)
+
+    state.made_current("a", LATER + timedelta(seconds=1), LATER)
+
+    assert state.current == "a"
+
+
+def test_workers_that_are_no_build_bring_nothing_once_a_build_was_made_current() -> None:
+    state = RegistryState()
+    state.made_current("a", NOW, NOW)
+
+    state.announce("b", LATER)
+
+    assert state.current == "a"

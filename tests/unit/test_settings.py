@@ -21,6 +21,8 @@ def test_without_variables_every_setting_has_its_default() -> None:
         "store": ".tarry/store",
         "config_dir": "~/.config/tarry",
         "app": None,
+        "deployment": None,
+        "build": None,
         "heartbeat_timeout": 8.0,
         "restart_limit": 5,
         "shutdown_grace": 30.0,
@@ -83,6 +85,8 @@ def test_variables_are_read_and_empty_ones_count_as_not_set(monkeypatch: pytest.
         ("TARRY_PROVIDER_RETRIES", "2.5", "a whole number from 0 to 20"),
         ("TARRY_TURNOVER_EVENTS", "50000", "a whole number from 10 to 10000"),
         ("TARRY_APP", "examples/triage.py", "module:attribute, such as tarry.demo.triage:scripted"),
+        ("TARRY_DEPLOYMENT", "a.b", "a name of 1 to 100 letters, digits, - and _ that begins with a letter or digit"),
+        ("TARRY_BUILD", "a:b", "a name of 1 to 100 letters, digits, -, _, . and + that begins with a letter or digit"),
         ("TARRY_TASK_QUEUE", "two words", "a name of 1 to 200 characters without blanks"),
         ("TARRY_STORE", "gs://bucket", "a directory, file:///directory or s3://bucket/prefix"),
         ("TARRY_STORE", "s3://", "a directory, file:///directory or s3://bucket/prefix"),
@@ -125,6 +129,18 @@ def test_a_key_in_the_place_of_its_name_is_refused_and_not_shown(monkeypatch: py
 
     allowed = "id=file:/path or id=env:NAME for each key, with blanks between them; never a key itself"
     assert str(refused.value) == f"TARRY_CODEC_KEYS is refused: give {allowed}"
+
+
+@pytest.mark.parametrize(("given", "missing"), [("DEPLOYMENT", "BUILD"), ("BUILD", "DEPLOYMENT")])
+def test_a_build_needs_a_deployment_and_a_deployment_a_build(
+    monkeypatch: pytest.MonkeyPatch, given: str, missing: str
+) -> None:
+    monkeypatch.setenv(f"TARRY_{given}", "v1")
+
+    with pytest.raises(SettingsError) as refused:
+        load_settings()
+
+    assert str(refused.value) == f"TARRY_{given} is set without TARRY_{missing}: set both, or neither"
 
 
 def test_every_refused_variable_is_told_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,308 @@
+"""Builds of workers side by side: which is given the work of a task queue, and what each has in hand (spec §22).
+
+All of it is read from the server; no worker is asked.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from google.protobuf.timestamp_pb2 import Timestamp
+from temporalio.api.deployment.v1 import WorkerDeploymentInfo, WorkerDeploymentVersion
+from temporalio.api.enums.v1 import TaskQueueType, WorkerDeploymentVersionStatus, WorkerVersioningMode
+from temporalio.api.taskqueue.v1 import PollerInfo, TaskQueue
+from temporalio.api.workflowservice.v1 import (
+    DescribeTaskQueueRequest,
+    DescribeWorkerDeploymentRequest,
+    SetWorkerDeploymentCurrentVersionRequest,
+    SetWorkerDeploymentRampingVersionRequest,
+)
+from temporalio.client import Client
+from temporalio.service import RPCError, RPCStatusCode
+from tenacity import AsyncRetrying, retry_if_exception, stop_after_delay, wait_fixed
+
+from tarry.attributes import STATE
+from tarry.client.errors import DeployRefused, reaching_server
+from tarry.client.lists import QueueLists, literal
+from tarry.settings import Settings
+
+_POLLED_LATELY = timedelta(seconds=70)
+"""A worker asks for work once a minute at least."""
+_KNOWN_PATIENCE = timedelta(seconds=5)
+_PAUSE = timedelta(milliseconds=200)
+_REFUSALS = (RPCStatusCode.NOT_FOUND, RPCStatusCode.FAILED_PRECONDITION)
+_STATUSES = {
+    WorkerDeploymentVersionStatus.WORKER_DEPLOYMENT_VERSION_STATUS_CURRENT: "current",
+    WorkerDeploymentVersionStatus.WORKER_DEPLOYMENT_VERSION_STATUS_RAMPING: "ramping",
+    WorkerDeploymentVersionStatus.WORKER_DEPLOYMENT_VERSION_STATUS_DRAINING: "replaced",
+    WorkerDeploymentVersionStatus.WORKER_DEPLOYMENT_VERSION_STATUS_DRAINED: "replaced",
+}
+_PARKED = f"{STATE.name} IN ('gated', 'sleeping', 'waiting', 'held')"
+
+
+@dataclass(frozen=True)
+class Build:
+    """One state of the code, of a deployment."""
+
+    deployment: str
+    name: str
+
+    def __str__(self) -> str:
+        """As Temporal's lists have it."""
+        return f"{self.deployment}:{self.name}"
+
+
+def build_of(settings: Settings) -> Build | None:
+    """The build that workers with these settings are of, None when they are of none."""
+    if settings.deployment is None or settings.build is None:
+        return None
+    return Build(settings.deployment, settings.build)
+
+
+@dataclass(frozen=True)
+class Routing:
+    """Which workers a task queue's work goes to.
+
+    Attributes:
+        current: the build that has it; None: workers that are no build.
+        ramping: the build that a part of it goes to already.
+        percentage: how large that part is, 0 to 100, by workflow id.
+        changed: the server's time of the newest change; None: there never was one.
+        asked: the builds whose workers asked for work within the last minutes; None stands for those that are no build.
+        workers: how many of each do so now. One that was killed is counted for some 70 seconds more.
+    """
+
+    current: Build | None
+    ramping: Build | None
+    percentage: float
+    changed: datetime | None
+    asked: Sequence[Build | None]
+    workers: Mapping[Build | None, int]
+
+    @property
+    def is_served(self) -> bool:
+        """Whether somebody asked who is given work."""
+        return self.current in self.asked or (self.ramping is not None and self.ramping in self.asked)
+
+    @property
+    def idle(self) -> Build | None:
+        """A build whose workers ask, when nobody does who is given work; else None."""
+        return None if self.is_served else next((build for build in self.asked if build), None)
+
+
+def why_idle(now: Routing, task_queue: str, build: Build) -> str:
+    """One line that says why workers of `build`, which is not current, are given nothing, and the command for it."""
+    current = f"build {now.current.name} of {now.current.deployment} has it" if now.current else "no build is current"
+    how = f"temporal worker deployment set-current-version --deployment-name {build.deployment} --build-id {build.name}"
+    return (
+        f"workers of build {build.name} of {build.deployment} are given no work of task queue {task_queue}, "
+        f"{current}: make theirs current by `tarry deploy current {build.name}`, or `{how}`"
+    )
+
+
+@dataclass(frozen=True)
+class BuildStatus:
+    """A build, and the work that is not over and whose newest step one of its workers took.
+
+    Attributes:
+        build: which one.
+        status: `current`, `ramping`, `inactive` (never given work), or `replaced`.
+        workers: how many ask for work (`Routing.workers`).
+        open: workflows of ours that are not over; an idle conversation is one.
+        parked: those of them that wait, at a gate, in a tool, or held.
+        pinned: those of them that somebody has pinned by hand: they alone wait for this build.
+    """
+
+    build: Build
+    status: str
+    workers: int
+    open: int
+    parked: int
+    pinned: int
+
+
+@dataclass(frozen=True)
+class DeployStatus:
+    """How a deployment stands on a task queue.
+
+    Attributes:
+        routing: who is given work.
+        builds: all that the server knows of, the newest first.
+        failing: workflows of the queue whose steps fail again and again, as after a change without its guard.
+    """
+
+    routing: Routing
+    builds: Sequence[BuildStatus]
+    failing: int
+
+
+@reaching_server()
+async def routing(client: Client, task_queue: str) -> Routing:
+    """Which workers the queue's work goes to. A build that has just begun to ask may be missing for a second.
+
+    Raises:
+        ServerUnavailable: no server answers.
+    """
+    request = DescribeTaskQueueRequest(
+        namespace=client.namespace,
+        task_queue=TaskQueue(name=task_queue),
+        task_queue_type=TaskQueueType.TASK_QUEUE_TYPE_WORKFLOW,
+    )
+    found = await client.workflow_service.describe_task_queue(request, retry=True)
+    info = found.versioning_info
+    return Routing(
+        current=_build(info.current_deployment_version),
+        ramping=_build(info.ramping_deployment_version),
+        percentage=info.ramping_version_percentage,
+        changed=_moment(info.update_time),
+        asked=sorted({_build_of(poller) for poller in found.pollers}, key=str),
+        workers=_counted(found.pollers),
+    )
+
+
+@reaching_server()
+async def current_since(client: Client, build: Build) -> datetime | None:
+    """When a build was made current, by the server's clock; None: it is not.
+
+    Raises:
+        ServerUnavailable: no server answers.
+    """
+    found = await _described(client, build.deployment)
+    if found is None or _build(found.routing_config.current_deployment_version) != build:
+        return None
+    return _moment(found.routing_config.current_version_changed_time)
+
+
+@reaching_server()
+async def make_current(client: Client, build: Build) -> None:
+    """Let all work go to a build, from the next step of each workflow on. Ends a ramp to it; a repeat changes nothing.
+
+    A build whose first worker has only just started is waited for, some seconds.
+
+    Raises:
+        DeployRefused: the server knows no such build, or none of its workers asks for the work of the deployment.
+        ServerUnavailable: no server answers.
+    """
+    request = SetWorkerDeploymentCurrentVersionRequest(
+        namespace=client.namespace, deployment_name=build.deployment, build_id=build.name, identity=client.identity
+    )
+    await _change(lambda: client.workflow_service.set_worker_deployment_current_version(request))
+
+
+@reaching_server()
+async def ramp(client: Client, build: Build, percentage: float) -> None:
+    """Let a part of the work go to a build, chosen by workflow id; 0 percent gives it none.
+
+    Raises:
+        DeployRefused: as `make_current`; or the build is the current one.
+        ServerUnavailable: no server answers.
+    """
+    request = SetWorkerDeploymentRampingVersionRequest(
+        namespace=client.namespace,
+        deployment_name=build.deployment,
+        build_id=build.name if percentage else "",
+        percentage=percentage,
+        identity=client.identity,
+    )
+    await _change(lambda: client.workflow_service.set_worker_deployment_ramping_version(request))
+
+
+@reaching_server()
+async def deploy_status(client: Client, task_queue: str, deployment: str) -> DeployStatus:
+    """How the builds of a deployment stand on a queue. One that no worker was ever of has none.
+
+    Raises:
+        ServerUnavailable: no server answers.
+    """
+    found = await _described(client, deployment)
+    now = await routing(client, task_queue)
+    lists = QueueLists(client, task_queue)
+    summaries = sorted(found.version_summaries if found else (), key=_made, reverse=True)
+    return DeployStatus(
+        routing=now,
+        builds=[await _status(summary, now, lists) for summary in summaries],
+        failing=await lists.count_open("TemporalReportedProblems IS NOT NULL"),
+    )
+
+
+async def _status(
+    summary: WorkerDeploymentInfo.WorkerDeploymentVersionSummary, now: Routing, lists: QueueLists
+) -> BuildStatus:
+    build = _build(summary.deployment_version)
+    assert build is not None
+    its = f"TemporalWorkerDeploymentVersion = {literal(str(build))}"
+    return BuildStatus(
+        build=build,
+        status=_STATUSES.get(summary.status, "inactive"),
+        workers=now.workers.get(build, 0),
+        open=await lists.count_open(its),
+        parked=await lists.count_open(f"{its} AND {_PARKED}"),
+        pinned=await lists.count_open(f"{its} AND TemporalWorkflowVersioningBehavior = 'Pinned'"),
+    )
+
+
+async def _described(client: Client, deployment: str) -> WorkerDeploymentInfo | None:
+    request = DescribeWorkerDeploymentRequest(namespace=client.namespace, deployment_name=deployment)
+    try:
+        found = await client.workflow_service.describe_worker_deployment(request, retry=True)
+    except RPCError as error:
+        if error.status == RPCStatusCode.NOT_FOUND:
+            return None
+        raise
+    return found.worker_deployment_info
+
+
+async def _change(ask: Callable[[], Awaitable[object]]) -> None:
+    # A lambda that returns a coroutine would be taken for a plain function, its coroutine for the answer.
+    async def asked() -> object:
+        return await ask()
+
+    attempts = AsyncRetrying(
+        retry=retry_if_exception(_is_refusal),
+        stop=stop_after_delay(_KNOWN_PATIENCE),
+        wait=wait_fixed(_PAUSE),
+        reraise=True,
+    )
+    try:
+        await attempts(asked)
+    except RPCError as error:
+        if not _is_refusal(error):
+            raise
+        raise DeployRefused(" ".join(error.message.split())) from error
+
+
+def _is_refusal(error: BaseException) -> bool:
+    return isinstance(error, RPCError) and error.status in _REFUSALS
+
+
+def _build(version: WorkerDeploymentVersion) -> Build | None:
+    return Build(version.deployment_name, version.build_id) if version.build_id else None
+
+
+def _moment(at: Timestamp) -> datetime | None:
+    return at.ToDatetime(UTC) if at.seconds > 0 else None
+
+
+def _made(summary: WorkerDeploymentInfo.WorkerDeploymentVersionSummary) -> datetime:
+    return summary.create_time.ToDatetime(UTC)
+
+
+def _counted(pollers: Sequence[PollerInfo]) -> Mapping[Build | None, int]:
+    """Each worker once, though it asks on several roads."""
+    lately = datetime.now(UTC) - _POLLED_LATELY
+    asking = {(poller.identity, _build_of(poller)) for poller in pollers if _last_asked(poller) > lately}
+    return Counter(build for _, build in asking)
+
+
+def _last_asked(poller: PollerInfo) -> datetime:
+    return poller.last_access_time.ToDatetime(UTC)
+
+
+def _build_of(poller: PollerInfo) -> Build | None:
+    options = poller.deployment_options
+    if options.worker_versioning_mode != WorkerVersioningMode.WORKER_VERSIONING_MODE_VERSIONED:
+        return None
+    return Build(options.deployment_name, options.build_id)
