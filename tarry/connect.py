@@ -40,6 +40,7 @@ from tenacity import AsyncRetrying, retry_if_exception_type, stop_after_delay, w
 from tarry.codec import Codec, Keyring, load_keyring
 from tarry.codec.unreadable import ClosedConverter, EncryptedConverter
 from tarry.core.attributes import ATTRIBUTES, Attribute
+from tarry.seeing.tracing import plugins
 from tarry.settings import Settings, load_settings
 from tarry.store import is_blob_name, open_store
 
@@ -205,7 +206,7 @@ async def _connect_once(config: ClientConnectConfig, converter: DataConverter) -
     address = config.setdefault("target_host", DEFAULT_ADDRESS)
     try:
         async with asyncio.timeout(_ATTEMPT.total_seconds()):
-            client = await Client.connect(**config, data_converter=converter)
+            client = await Client.connect(**config, data_converter=converter, plugins=plugins())
             await client.workflow_service.describe_namespace(DescribeNamespaceRequest(namespace=client.namespace))
     except TimeoutError as error:
         raise ServerUnreachable(f"no Temporal server at {address} (no answer): {_START}") from error

@@ -17,9 +17,10 @@ from tarry.core.protocol import ResolvedCall
 
 HIDDEN = "[not shown]"
 
-ShownField = Literal["arguments", "question", "log"]
+ShownField = Literal["arguments", "question", "log", "trace"]
 """Of a call's arguments an excerpt stands in summaries and in the note of a parked task; the question of a park stands
-there too; a log is a message or a traceback of a worker or gateway."""
+there too; a log is a message or a traceback of a worker or gateway; a trace is what a message or a result says, where
+spans tell of it (spec §24.4)."""
 
 
 @dataclass(frozen=True)
@@ -29,7 +30,7 @@ class Shown:
     Attributes:
         field: what it is.
         value: of arguments an object, JSON data; else a text.
-        tool: the tool or durable task it belongs to; empty in logs.
+        tool: the tool or durable task it belongs to; empty in logs, and of what is said.
     """
 
     field: ShownField

@@ -217,6 +217,9 @@ class Settings(BaseSettings):
     )
     """The Web UIs whose pages may ask the codec server."""
 
+    trace_content: bool = _switch(False)
+    """Whether spans hold arguments, results and what is said, as the redactor leaves them (spec §24.4)."""
+
     @field_validator("callback_secrets", "gateway_token", "codec_token", "inbox_proxy_secret")
     @classmethod
     def _check_secrets(cls, value: SecretStr | None) -> SecretStr | None:

@@ -44,6 +44,8 @@ from tarry.connect import ConnectError, check_search_attributes, connect
 from tarry.entries import EntryCache, EntryReader
 from tarry.loading import LoadError, load_app
 from tarry.redaction import redact_logs
+from tarry.seeing.content import Content
+from tarry.seeing.tracing import begin_tracing
 from tarry.settings import Settings, SettingsError, load_settings
 from tarry.store import BlobStore, StoreError
 from workers.deployed import deployment_of, follow
@@ -59,7 +61,17 @@ from workflows.task.tool_call import ToolCall
 
 WORKFLOWS = [Agents, Conversation, Expectation, Generation, Registry, ToolCall, Task]
 
-PASSED_THROUGH = ("signals", "tarry", "workflows", "pydantic", "pydantic_core", "httpx", "httpx2", "openai")
+PASSED_THROUGH = (
+    "signals",
+    "tarry",
+    "workflows",
+    "pydantic",
+    "pydantic_core",
+    "httpx",
+    "httpx2",
+    "openai",
+    "opentelemetry",
+)
 """Modules that every workflow instance shares: importing them anew for each cost about a quarter of a worker's CPU.
 
 Our own workflows among them: they keep nothing in module globals, and the linter bans clock, randomness and IO there.
@@ -79,7 +91,8 @@ def build_worker(client: Client, app: App, settings: Settings) -> Worker:
     blobs = BlobStore(client.data_converter)
     reader = EntryReader(client, blobs, EntryCache(settings.entry_cache_bytes), patience=STORE_PATIENCE)
     grace = timedelta(seconds=settings.shutdown_grace)
-    models = ModelActivities(app, reader, Harness(client, settings))
+    content = Content(settings.trace_content, app.redact)
+    models = ModelActivities(app, reader, Harness(client, settings), content)
     tools = ToolActivities(app.registry, client, blobs, settings, models=tuple(app.known_models))
     tasks = TaskActivities(app.registry.tasks, tools)
     gates = GateActivities(app.registry, client)
@@ -94,7 +107,7 @@ def build_worker(client: Client, app: App, settings: Settings) -> Worker:
         workflows=WORKFLOWS,
         activities=[
             models.request,
-            CompactionActivities(app, reader).compact,
+            CompactionActivities(app, reader, content).compact,
             tools.run,
             tools.reconcile,
             tools.clean_up,
@@ -183,6 +196,7 @@ def main() -> None:
             raise LoadError("no application: give --app module:attribute or set TARRY_APP")
         app = load_app(name)
         redact_logs(app.redact)
+        atexit.register(begin_tracing(os.environ, "worker"))
         asyncio.run(serve(app, settings))
     except (LoadError, SettingsError, StoreError, ConnectError) as error:
         print(f"worker: {error}", file=sys.stderr)

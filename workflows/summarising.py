@@ -19,7 +19,7 @@ from tarry.core.protocol import ModelFailure, RunSettings
 from tarry.core.summaries import framed
 from tarry.core.summary_budget import GiveUp, SummaryBudget
 from tarry.core.transcript import Draft, Position, Transcript, compaction_draft
-from workflows import ends, options
+from workflows import ends, options, spans
 from workflows.supervise import StopSwitch
 
 Show = Callable[[CompactionStatus, int, str, datetime | None], None]
@@ -28,6 +28,13 @@ Show = Callable[[CompactionStatus, int, str, datetime | None], None]
 
 async def summarise(input: SummaryInput, settings: RunSettings, stop: StopSwitch, show: Show) -> Summary | NoSummary:
     """A summary, or why there is none; a Stop ends it."""
+    with spans.step("compact") as span:
+        answer = await _summarised(input, settings, stop, show)
+        span.set_attribute(spans.OUTCOME, "ok" if isinstance(answer, Summary) else answer.why)
+    return answer
+
+
+async def _summarised(input: SummaryInput, settings: RunSettings, stop: StopSwitch, show: Show) -> Summary | NoSummary:
     budget = SummaryBudget()
     spent, error = Ledger(), ""
     while not stop.is_set:

@@ -15,7 +15,7 @@ from temporalio import activity
 from activities.calling import called
 from activities.hooks.gates import limit
 from activities.reports import failed
-from activities.run.model_call import call_model
+from activities.run.model_call import call_model, respond
 from tarry.app import App
 from tarry.core import summaries
 from tarry.core.compaction_protocol import COMPACT, NoSummary, Summary, SummaryAnswer, SummaryInput
@@ -26,6 +26,7 @@ from tarry.core.thresholds import Thresholds
 from tarry.entries import EntryReader
 from tarry.hooks import CompactGate, Compacting, Decline, OwnSummary
 from tarry.models import Model, ModelRequest, NoModel, info_of, priced
+from tarry.seeing.content import Content
 
 MAX_SUMMARY_BYTES = 256 * 1024
 
@@ -33,10 +34,11 @@ MAX_SUMMARY_BYTES = 256 * 1024
 class CompactionActivities:
     """Makes the summaries of every conversation this worker serves."""
 
-    def __init__(self, app: App, reader: EntryReader) -> None:
+    def __init__(self, app: App, reader: EntryReader, content: Content | None = None) -> None:
         self._app = app
         self._registry = app.registry
         self._reader = reader
+        self._content = content or Content()
 
     @activity.defn(name=COMPACT)
     async def compact(self, input: SummaryInput) -> SummaryAnswer:
@@ -87,7 +89,7 @@ class CompactionActivities:
             max_output=min(sizes.summary_tokens, most or sizes.summary_tokens),
             purpose="summary",
         )
-        response = await model.respond(request, on_text)
+        response = await respond(model, request, on_text, input.conversation_id, self._content)
         usage = priced(model, response.usage)
         if (problem := summaries.accepted(response.message)) is not None:
             return NoSummary(why="failed", detail=problem, usage=usage, model=model.name, problems=problems)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 from temporalio import activity
 
 from activities.hooks.request_hooks import RequestHooks
 from activities.reports import Reports
-from activities.run.model_call import call_model
+from activities.run.model_call import call_model, respond
 from activities.run.offering import Offering, OnOffer
 from activities.run.prompting import prepare
 from tarry.app import App, Registry
@@ -28,17 +28,19 @@ from tarry.models import Model, ModelRequest, ModelResponse, NoModel, info_of, p
 from tarry.offers import OfferAsked
 from tarry.outputs import problem_of
 from tarry.redaction import show_calls
+from tarry.seeing.content import Content
 
 
 class ModelActivities:
     """Sends the requests of every conversation this worker serves."""
 
-    def __init__(self, app: App, reader: EntryReader, harness: Harness) -> None:
+    def __init__(self, app: App, reader: EntryReader, harness: Harness, content: Content | None = None) -> None:
         self._app = app
         self._registry = app.registry
         self._reader = reader
         self._harness = harness
         self._offering = Offering()
+        self._content = content or Content()
 
     @activity.defn(name=MODEL_REQUEST)
     async def request(self, input: ModelRequestInput) -> ModelAnswer:
@@ -60,7 +62,12 @@ class ModelActivities:
             size = summaries.text_tokens(prepared.request.instructions)
             if (full := summaries.must_wait(entries, input.sizes, info_of(model), size)) is not None:
                 return full
-            response = await _respond(model, prepared.request, RequestHooks(registry, input, reports), on_text)
+            hooks = RequestHooks(registry, input, reports)
+            response = await _respond(
+                lambda request: respond(model, request, on_text, input.conversation_id, self._content),
+                prepared.request,
+                hooks,
+            )
             beside = {
                 "prompt": prepared.patches,
                 "problems": reports.new,
@@ -95,12 +102,12 @@ class ModelActivities:
 
 
 async def _respond(
-    model: Model, request: ModelRequest, hooks: RequestHooks, on_text: Callable[[str], None]
+    ask: Callable[[ModelRequest], Awaitable[ModelResponse]], request: ModelRequest, hooks: RequestHooks
 ) -> ModelResponse:
     """The response, cleaned. The hooks hear of it, or of its failure."""
     request = await hooks.before(request)
     try:
-        response = await model.respond(request, on_text)
+        response = await ask(request)
         response = response.model_copy(update={"message": _clean(response.message)})
     except Exception as error:  # a model is application code and may raise or return anything
         await hooks.after(error)

@@ -10,6 +10,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
+from opentelemetry.trace import SpanKind
 from temporalio import activity
 from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
 from temporalio.service import RPCError
@@ -18,7 +19,9 @@ from activities.heartbeat import Heartbeat
 from activities.output import progress_of
 from tarry.core.protocol import GIVEN_BACK, PAUSED, WORKER_SHUTDOWN, ModelFailure
 from tarry.core.text import bound_text, clean_text
-from tarry.models import Model, ModelError, priced
+from tarry.models import Model, ModelError, ModelRequest, ModelResponse, priced
+from tarry.seeing import spans
+from tarry.seeing.content import Content
 from tarry.store import StoreError
 
 T = TypeVar("T")
@@ -53,6 +56,34 @@ async def call_model(model: Model, ask: Callable[[Callable[[str], None]], Awaita
             activity.logger.exception("the model raised")
             failure = ModelError(f"{type(error).__name__}: {error}", "permanent")
         return _failure(model, failure, "".join(streamed))
+
+
+async def respond(
+    model: Model, request: ModelRequest, on_text: Callable[[str], None], conversation_id: str, content: Content
+) -> ModelResponse:
+    """`model.respond`, as a span."""
+    provider, _, name = model.name.rpartition("/")
+    info = activity.info()
+    known: dict[str, spans.Value] = {
+        spans.OPERATION: "chat",
+        spans.REQUEST_MODEL: name,
+        spans.CONVERSATION_ID: conversation_id,
+        spans.TASK_ID: info.workflow_id or "",
+        spans.ATTEMPT: info.attempt,
+        spans.PURPOSE: request.purpose,
+        **({spans.PROVIDER: provider} if provider else {}),
+        **content.text(spans.INPUT, request.messages[-1].model_dump_json() if request.messages else ""),
+    }
+    with spans.activity_span(f"chat {name}", known, SpanKind.CLIENT) as span:
+        try:
+            response = await model.respond(request, on_text)
+        except ModelError as error:
+            spans.failed(span, error.kind)
+            raise
+        span.set_attributes(spans.of_usage(response.usage))
+        span.set_attribute(spans.FINISH_REASONS, (response.message.stop,))
+        span.set_attributes(content.text(spans.OUTPUT, response.message.model_dump_json()))
+        return response
 
 
 def _failure(model: Model, error: ModelError, streamed: str) -> ModelFailure:

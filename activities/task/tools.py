@@ -20,6 +20,7 @@ from activities.task.asking import is_after_reset
 from activities.task.outcomes import Outcomes
 from activities.task.tool_api import Host
 from activities.task.tool_run import Stopped, ToolRun, published_before
+from activities.task.tool_spans import note_end, tool_span
 from tarry.app import Registry
 from tarry.client import Harness
 from tarry.core import results
@@ -33,6 +34,7 @@ from tarry.core.protocol import (
     ToolRunInput,
 )
 from tarry.core.waiting import CLEAN_UP, CleanedUp, ParkRequest, StepRequest
+from tarry.seeing.content import Content
 from tarry.settings import Settings
 from tarry.store import BlobStore
 from tarry.tools import Tool
@@ -58,6 +60,7 @@ class ToolActivities:
         models: Sequence[str] = (),
     ) -> None:
         self._registry = registry
+        self._content = Content(settings.trace_content, registry.redact)
         self._outcomes = Outcomes(client, blobs)
         self._host = Host(Harness(client, settings), registry, self._outcomes, grace, tuple(models))
 
@@ -82,6 +85,14 @@ class ToolActivities:
         self, tool: Tool, input: ToolRunInput, wraps: Sequence[Wrap] = ()
     ) -> ToolOutcome | ParkRequest | StepRequest:
         """Run code that is declared as `tool` once; raises as `run`."""
+        with tool_span("run_tool", input, self._content) as span:
+            end = await self._execute(tool, input, wraps)
+            note_end(span, input, end, self._content)
+        return end
+
+    async def _execute(
+        self, tool: Tool, input: ToolRunInput, wraps: Sequence[Wrap]
+    ) -> ToolOutcome | ParkRequest | StepRequest:
         run, heartbeat = self._prepare(tool, input, wraps)
         with _our_errors_are_final(run):
             async with heartbeat:
@@ -105,7 +116,7 @@ class ToolActivities:
         if tool is None:
             raise ApplicationError(results.not_here(input.call.tool).text)
         run, heartbeat = self._prepare(tool, input)
-        with _our_errors_are_final(run):
+        with tool_span("reconcile", input, self._content), _our_errors_are_final(run):
             async with heartbeat:
                 try:
                     outcome = await run.reconcile()
@@ -131,6 +142,11 @@ class ToolActivities:
         if tool is None or tool.cancel is None:
             raise ApplicationError(f"this worker has no cancel hook of tool {input.call.tool}")
         run, heartbeat = self._prepare(tool, input)
+        with tool_span("clean_up", input, self._content):
+            await self._clean_up(run, heartbeat)
+        return CleanedUp()
+
+    async def _clean_up(self, run: ToolRun, heartbeat: Heartbeat) -> None:
         async with heartbeat:
             try:
                 problem = await run.clean_up()
@@ -138,7 +154,6 @@ class ToolActivities:
                 raise ApplicationError("the hook was stopped with its worker") from None
         if problem:
             raise ApplicationError(problem)
-        return CleanedUp()
 
     def _tool(self, input: ToolRunInput) -> Tool | None:
         return self._registry.chosen(input.agent).tools.get(input.call.tool)

@@ -125,6 +125,7 @@ class ConversationState(BaseModel):
             context_start=self.transcript.context_start,
             began_with=self.choices.number,
             knows=self.choices.number,
+            trace=inputs[0].trace,
         )
 
     def _bring(self, settings: RunSettings) -> None:

@@ -76,6 +76,7 @@ class Queued(Frozen):
     settings: RunSettings
     steer: bool = False
     write: Write | None = None
+    trace: str = Field(default="", description="that it was submitted in; empty: none")
 
     @property
     def is_input(self) -> bool:
@@ -149,6 +150,7 @@ class Inbox(BaseModel):
                 # An answer with a form of its own needs a run of its own.
                 steer=submit.write is None and submit.when_busy == "steer" and submit.settings.output is None,
                 write=submit.write,
+                trace=submit.trace,
             )
         )
         return record

@@ -50,6 +50,8 @@ class OpenRun(Frozen):
     began_with: int = Field(default=0, description="the number of the choices that it began with")
     knows: int = Field(default=0, description="the number of the choices that it was told last")
 
+    trace: str = Field(default="", description="that its input was submitted in; empty: it begins one")
+
     @property
     def requests(self) -> tuple[str, ...]:
         """The request ids of all that it answers, or may place."""

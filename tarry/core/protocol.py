@@ -99,6 +99,7 @@ class SubmitInput(Frozen):
     is_new: bool = Field(
         default=False, description="its request id was drawn for it alone: no archive is searched for an earlier one"
     )
+    trace: str = Field(default="", description="that it was submitted in, as a traceparent; empty: none (spec §24.2)")
 
     @property
     def digest(self) -> str:

@@ -22,7 +22,7 @@ from tarry.core.paths import root_of
 from tarry.core.subagents.carrying import CARRY_OUT, CarryOut, answer_type, unanswered
 from tarry.core.subagents.definition import Snapshot
 from tarry.core.subagents.foreseen import ForeseeingTree
-from tarry.core.subagents.orders import Order, Outcome
+from tarry.core.subagents.orders import BeginTurn, Order, Outcome
 from tarry.core.subagents.packing import packed, unpacked
 from tarry.core.subagents.protocol import (
     AGENTS,
@@ -52,6 +52,7 @@ from tarry.core.subagents.protocol import (
 )
 from tarry.core.subagents.refusing import Refused
 from tarry.core.waiting import CROWDED, DELIVER, NOTIFIED
+from tarry.seeing.spans import traceparent, within
 from workflows import options
 from workflows.agents import told
 from workflows.ends import read
@@ -68,6 +69,7 @@ MAX_REQUEST_BYTES = 512 * 1024
 """Of a request as JSON: what it asks for is kept and carried."""
 
 R = TypeVar("R")
+B = TypeVar("B", Started, TurnAccepted)
 
 
 _FROM_A_SHELL = AgentsInput()
@@ -86,6 +88,7 @@ class Agents:
         self._updates = 0
         self._must_turn_over = False
         self._is_collecting = input.is_collecting
+        self._traces = dict(input.traces)
 
     @workflow.run
     async def run(self, input: AgentsInput = _FROM_A_SHELL) -> None:
@@ -93,7 +96,8 @@ class Agents:
         await supervise(self._serve(), self._on_cancel)
         if not self._is_collected:
             carried = {"state": None, "packed": packed(self._tree), "is_collecting": self._is_collecting}
-            workflow.continue_as_new(input.model_copy(update={"snapshot": Snapshot(), **carried}))
+            begun = {"snapshot": Snapshot(), "traces": self._traces}
+            workflow.continue_as_new(input.model_copy(update=begun | carried))
         ended = TerminateInput(workflow_ids=tuple(self._tree.agents))
         await workflow.execute_activity(TERMINATE, ended, **options.TERMINATE)
 
@@ -117,8 +121,11 @@ class Agents:
 
     async def _outcome(self, order: Order) -> Outcome:
         carry_out = CarryOut(tree_id=self._tree.tree_id, order=order)
+        trace = self._traces.get(order.agent_id, "") if isinstance(order, BeginTurn) else ""
         try:
-            answer = await workflow.execute_activity(CARRY_OUT, carry_out, result_type=RawValue, **options.CARRY_OUT)
+            with within(trace):
+                carried = workflow.start_activity(CARRY_OUT, carry_out, result_type=RawValue, **options.CARRY_OUT)
+            answer = await carried
         except ActivityError as error:  # somebody ended it by hand
             return unanswered(order, f"it was given up: {error.cause or error}")
         as_type = answer_type(order)
@@ -159,7 +166,7 @@ class Agents:
     @workflow.update(name=START)
     def start(self, request: StartAgent) -> Started:
         """Start a child of the caller with its first turn."""
-        return self._answer(lambda: self._tree.start(request, workflow.now()))
+        return self._begun(self._answer(lambda: self._tree.start(request, workflow.now())))
 
     @workflow.update(name=SEND)
     def send(self, request: SendMessage) -> Sent:
@@ -169,7 +176,7 @@ class Agents:
     @workflow.update(name=FOLLOW_UP)
     def follow_up(self, request: FollowUp) -> TurnAccepted:
         """Start a turn of a child with what waits in its mailbox."""
-        return self._answer(lambda: self._tree.follow_up(request, workflow.now()))
+        return self._begun(self._answer(lambda: self._tree.follow_up(request, workflow.now())))
 
     @workflow.update(name=READ)
     def read(self, request: ReadUpdates) -> Updates:
@@ -185,6 +192,11 @@ class Agents:
     def reload(self, snapshot: Snapshot) -> None:
         """Another catalogue and other settings count from now on."""
         self._answer(lambda: self._tree.reload(snapshot, workflow.now()))
+
+    def _begun(self, turn: B) -> B:
+        """Its run, whenever it begins, is part of the trace of who asked for it (spec §24.2)."""
+        self._traces[turn.agent_id] = traceparent()
+        return turn
 
     def _answer(self, ask: Callable[[], R]) -> R:
         self._updates += 1

@@ -45,6 +45,7 @@ from tarry.core.protocol import (
 from tarry.core.subagents.protocol import AGENTS, tree_of
 from tarry.core.transcript import NoSuchPosition, Slice
 from tarry.core.views import ConversationView
+from tarry.seeing.spans import traceparent
 from workflows import patches
 from workflows.conversation import ended_runs, outbox
 from workflows.conversation.choosing import Choosing
@@ -226,6 +227,7 @@ class Conversation:
         stops = self._stops
         if not input.request_id:
             input = input.model_copy(update={"request_id": str(workflow.uuid4())})
+        input = input.model_copy(update={"trace": traceparent()})
         self._arriving.append(input.request_id)
         try:
             async with self._admission:

@@ -14,7 +14,7 @@ from tarry.core.open_run import OpenRun
 from tarry.core.protocol import GENERATION, RunResult, digest
 from tarry.core.run import GenerationInput
 from tarry.core.text import canonical_json
-from workflows import ends, options
+from workflows import ends, options, spans
 from workflows.adopting import adopt, result_of
 from workflows.supervise import StopSwitch
 
@@ -31,6 +31,13 @@ async def run_generation(
     """
     if stop.is_set:
         return RunResult(status="unanswered", reason="aborted")
+    with spans.conversation(run) as span:
+        result = await _ended(state, run, stop, begun)
+        span.set_attribute(spans.OUTCOME, result.reason or result.status)
+    return result
+
+
+async def _ended(state: ConversationState, run: OpenRun, stop: StopSwitch, begun: Callable[[], None]) -> RunResult:
     first_id = run.generation_id
     for number in range(2, 100):
         try:

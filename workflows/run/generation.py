@@ -53,7 +53,7 @@ from tarry.core.transcript import (
     user_draft,
 )
 from tarry.core.views import GenerationView
-from workflows import ends, options
+from workflows import ends, options, spans
 from workflows.agents import permits
 from workflows.agents.permits import Permit
 from workflows.ends import read_signal
@@ -101,9 +101,11 @@ class Generation:
     async def run(self, input: machine.GenerationInput) -> RunResult:
         """Answer the input; a long run continues as new."""
         self._serving = asyncio.ensure_future(self._permit.serve())
-        result = await supervise(self._body(), self._stop.set)
-        if result is None and self._stop.is_set:  # a Stop in the very task that turns over
-            result = self._result(machine.Finish("unanswered", "aborted"))
+        with spans.generation(input) as span:
+            result = await supervise(self._body(), self._stop.set)
+            if result is None and self._stop.is_set:  # a Stop in the very task that turns over
+                result = self._result(machine.Finish("unanswered", "aborted"))
+            spans.end_run(span, result)
         if result is None:
             self._state.has_mail, self._state.has_steer = self._mailbox.has_mail, self._mailbox.has_steer
             carry = machine.RunCarry(state=self._state, transcript=self._transcript)
@@ -234,10 +236,11 @@ class Generation:
         return machine.Aborted() if self._stop.is_set else machine.Yielded(go_on)
 
     async def _hook_outcomes(self, moment: run_hooks.Moment) -> HookEnds:
-        answer = await hook_tasks.ask(self._told(moment), self._input.settings, self._stop)
-        for problem in answer.problems:
-            self._note(problem)
-        found = await hook_tasks.outcomes(self._input, self._state.turn, answer.tasks, self._stop, self._permit)
+        with spans.step(f"hooks {moment}"):
+            answer = await hook_tasks.ask(self._told(moment), self._input.settings, self._stop)
+            for problem in answer.problems:
+                self._note(problem)
+            found = await hook_tasks.outcomes(self._input, self._state.turn, answer.tasks, self._stop, self._permit)
         await self._permit.regain()
         for outcome in found:
             self._state.spent = self._state.spent + (outcome.spent if outcome else Ledger())

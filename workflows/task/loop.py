@@ -17,7 +17,7 @@ from temporalio.exceptions import ActivityError
 from temporalio.workflow import ActivityHandle
 
 from signals.box import Box
-from signals.parking import InvalidPark, Park, Sleep, Wait, park_on
+from signals.parking import InvalidPark, Park, Sleep, Wait, Wake, park_on
 from signals.parking import park as parked
 from tarry.core import results
 from tarry.core import task as machine
@@ -38,7 +38,7 @@ from tarry.core.waiting import (
     RunEnd,
     StepRequest,
 )
-from workflows import ends, patches
+from workflows import ends, patches, spans
 from workflows.agents.permits import Leave
 from workflows.supervise import Holder, StopSwitch, supervise
 from workflows.task import watching
@@ -141,7 +141,8 @@ class Loop(ABC):
                     event = await self._reconcile(command.output)
                 case machine.Hold():
                     self._leave.rest(lambda: not self._holder.why, "somebody who retries it")
-                    released = await self._holder.hold(command.why)
+                    with spans.wait("held"):
+                        released = await self._holder.hold(command.why)
                     event = machine.Released() if released else machine.Aborted()
                 case machine.Rest():
                     ended = await self._rest(command.park)
@@ -257,7 +258,9 @@ class Loop(ABC):
         await watching.watch(self._state, park.on)
         rest = Rest(park, self._box, self._state, self._port, self._stop, self._should_turn_over)
         self._leave.rest(rest.is_due, in_words(park, note))
-        reason = await rest.ended()
+        with spans.wait(self._shown_as(park)) as span:
+            reason = await rest.ended()
+            span.set_attribute(spans.WAKE, self._why_it_ended(reason))
         if self._stop.is_set:
             return machine.Aborted()
         if reason is None and not self._state.reask:
@@ -265,6 +268,13 @@ class Loop(ABC):
         self._shown = None
         show_running()
         return machine.Reasked() if reason is None else machine.Woke(reason)
+
+    def _why_it_ended(self, reason: Wake | None) -> str:
+        if self._stop.is_set:
+            return "stop"
+        if reason is not None:
+            return reason.reason
+        return "registry" if self._state.reask else "continued"
 
     def _shown_as(self, park: Park) -> str:
         if self._state.phase == "call":

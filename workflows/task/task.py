@@ -15,7 +15,7 @@ from tarry.core.parked_note import parked_note
 from tarry.core.protocol import DURABLE_TASK, ToolOutcome, ToolRunInput
 from tarry.core.task_state import TaskInput, TaskOutcome
 from tarry.core.waiting import TASK_CLEAN_UP, TASK_RUN, ParkedNote, TaskView
-from workflows import options
+from workflows import options, spans
 from workflows.supervise import supervise
 from workflows.task.durable import Durable
 
@@ -32,9 +32,15 @@ class Task(Durable):
     @workflow.run
     async def run(self, input: TaskInput) -> TaskOutcome:
         """Run the phases; continues as new between two of them, or while parked, when its history grows long."""
-        end = await self.drive()
-        if end is None:
+        with spans.task(input) as span:
+            end = await self.drive()
+            outcome = None if end is None else await self._settled_with(end)
+            spans.end_task(span, outcome)
+        if outcome is None:
             self.turn_over(input.model_copy(update={"carry": self.carried()}))
+        return outcome
+
+    async def _settled_with(self, end: machine.End) -> TaskOutcome:
         await supervise(self.tell_late(end), self._stop.set)
         return self._outcome(end).model_copy(update={"spent": self._state.spent})
 

@@ -27,7 +27,7 @@ from tarry.core.protocol import (
 )
 from tarry.core.task_state import ToolCallInput
 from tarry.core.waiting import CLEAN_UP, ParkedNote, TaskView
-from workflows import options
+from workflows import options, spans
 from workflows.supervise import supervise
 from workflows.task.acknowledging import acknowledge
 from workflows.task.durable import Durable
@@ -57,9 +57,15 @@ class ToolCall(Durable):
     @workflow.run
     async def run(self, input: ToolCallInput) -> ToolOutcome:
         """Run the call to its one outcome; a parked one continues as new when its history grows long."""
-        end = await self.drive()
-        if end is None:
+        with spans.call(input) as span:
+            end = await self.drive()
+            outcome = None if end is None else await self._settled_with(end)
+            spans.end_call(span, outcome)
+        if outcome is None:
             self.turn_over(input.model_copy(update={"carry": self.carried()}))
+        return outcome
+
+    async def _settled_with(self, end: machine.End) -> ToolOutcome:
         outcome = await supervise(self._tell(end), self._stop.set)
         elapsed = workflow.now() - self._started
         facts = outcome.facts.model_copy(
@@ -84,7 +90,9 @@ class ToolCall(Durable):
     async def _ask_gates(self, pause: float) -> machine.Event:
         if pause:
             await self._stop.pause(pause, "no worker has the tool; looking again")
-        found = Pass(decision="not_here") if self._stop.is_set else await self._gating.ask()
+        with spans.step("gate") as span:
+            found = Pass(decision="not_here") if self._stop.is_set else await self._gating.ask()
+            span.set_attribute(spans.OUTCOME, found.decision)
         if self._stop.is_set:
             return machine.Aborted()
         if found.decision == "run":

@@ -368,6 +368,7 @@ class AgentsInput(Frozen):
     packed: str = ""
     turnover_events: int = Field(default=1_000, description="history events after which it continues as new")
     is_collecting: bool = Field(default=False, description="the root conversation is over, and so the tree will be")
+    traces: dict[str, str] = Field(default={}, description="of whoever gave an agent its newest turn, by agent id")
 
 
 class AgentUpdate(BaseModel):

@@ -1,0 +1,119 @@
+"""What the tests of traces, metrics and logs run: an agent that does what the input's first word says.
+
+What it says, is told and passes holds `SECRET`, so that a test can look for it where it must not be.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+
+from pydantic import BaseModel
+
+from tarry import App, Ask, Expired, Extension, Received, Shown, Signal, Sleep, ToolApi, tool
+from tarry.core.messages import UserMessage
+from tarry.core.subagents.definition import AgentDefinition, Snapshot, SubagentSettings
+from tarry.models import ModelRequest
+from tarry.subagents.extension import subagents
+from tarry.testing import Call, Fail, Reply, ScriptedModel, call, say
+
+NAME = "tests.support.seen_app:app"
+SECRET = "swordfish"
+
+
+class Words(BaseModel):
+    """What a person says."""
+
+    text: str
+
+
+WORDS = Signal("seen.words", 1, Words)
+
+
+@tool(replay="safe")
+async def ask_ana(question: str, api: ToolApi) -> str | Sleep:
+    """Ask Ana."""
+    match await api.read_signal(WORDS, "answer"):
+        case Received(value=words):
+            return f"Ana says {words.text}"
+        case Expired():
+            return "Ana said nothing."
+    return Sleep(signals=[WORDS.key("answer")], ask=Ask(text=question, for_whom="Ana"))
+
+
+@tool
+async def inner(word: str) -> str:
+    """Say a word again."""
+    return f"{word} {SECRET}"
+
+
+@tool(replay="safe")
+async def outer(word: str, api: ToolApi) -> str:
+    """Have a word said again by another tool."""
+    return (await api.execute_tool("inner", {"word": word}, key="inner")).text
+
+
+def _die_once(api: ToolApi) -> str:
+    if api.attempt == 1:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return "survived"
+
+
+@tool(replay="safe")
+async def fragile(word: str, api: ToolApi) -> str:
+    """Kill the worker, once."""
+    return _die_once(api)
+
+
+@tool
+async def brittle(word: str, api: ToolApi) -> str:
+    """Kill the worker, and never run again."""
+    return _die_once(api)
+
+
+@tool
+async def broken(word: str) -> str:
+    """Fail."""
+    raise ValueError(f"no {SECRET} here")
+
+
+def _asked(request: ModelRequest) -> str:
+    return next(message.text for message in reversed(request.messages) if isinstance(message, UserMessage))
+
+
+def _first(request: ModelRequest) -> Reply | Call | Fail:
+    match _asked(request).split()[0]:
+        case "ask":
+            return call("ask_ana", question=f"Which colour has the {SECRET}?")
+        case "delegate":
+            return call("subagent", agent="scout", task_name="scout", prompt="nest")
+        case "nest":
+            return call("outer", word=SECRET)
+        case "fragile" | "brittle" | "broken" as name:
+            return call(name, word=SECRET)
+    return say(f"Heard the {SECRET}.")
+
+
+def _then(request: ModelRequest) -> Reply | Call:
+    return call("wait_agent", timeout_seconds=120) if _asked(request) == "delegate" else say(f"Done: {SECRET}.")
+
+
+def _redact(shown: Shown) -> object:
+    if shown.field == "arguments":
+        return dict.fromkeys(shown.value, "[hidden]")
+    return shown.value.replace(SECRET, "[hidden]")
+
+
+_EXTENSIONS = [
+    Extension("seen", [ask_ana, inner, outer, fragile, brittle, broken], signals=[WORDS]),
+    subagents(
+        Snapshot(
+            definitions=(AgentDefinition(name="scout", description="Looks around."),),
+            settings=SubagentSettings(inherit_extensions=True, max_concurrent_runs=2),
+        )
+    ),
+]
+_MODEL = ScriptedModel.for_each_input([_first, _then, lambda _: say("All done.")], "scripted/1")
+
+app = App(model=_MODEL, extensions=_EXTENSIONS, redact=_redact)
+"""With a redactor that hides the secret."""
