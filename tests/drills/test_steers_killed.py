@@ -7,8 +7,9 @@ from pathlib import Path
 
 from tarry.client import Submission
 from tarry.core.messages import UserMessage
+from tarry.drills.kit.points import Arrival
 from tarry.embedded import EmbeddedServer
-from tests.support.drills import Arrival, settled
+from tests.support.drills import settled
 from tests.support.gated_drills import GatedDrill
 from tests.support.histories import account
 

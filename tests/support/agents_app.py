@@ -26,12 +26,13 @@ from tarry.core.settled import SUBMISSION_SETTLED
 from tarry.core.subagents.definition import AgentDefinition, Snapshot, SubagentSettings
 from tarry.core.subagents.orders import BeginTurn, FetchTurn
 from tarry.core.subagents.protocol import Updates
+from tarry.drills.kit.points import async_stop_at, stop_at
 from tarry.models import ModelRequest, ModelResponse
 from tarry.subagents import waiting
 from tarry.subagents.extension import subagents
 from tarry.testing import Call, Reply, call, calls, say
 from tarry.tools import tool
-from tests.support.drill_points import StoppingModel, record, stop_at, stop_model_at
+from tests.support.drill_points import StoppingModel, record
 
 LIMIT = int(os.environ.get("DRILL_LIMIT", "4"))
 ENDED = " ended its turn."
@@ -150,9 +151,9 @@ def _stops_around(owner: Any, name: str, point: str, agent: Callable[..., str]) 
     async def stopping(*args: Any) -> Any:
         if not (conversation_id := agent(*args)):
             return await step(*args)
-        await stop_model_at(f"before {point}", conversation_id)
+        await async_stop_at(f"before {point}", conversation_id)
         found = await step(*args)
-        await stop_model_at(f"after {point}", conversation_id)
+        await async_stop_at(f"after {point}", conversation_id)
         return found
 
     setattr(owner, name, stopping)

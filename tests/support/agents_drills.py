@@ -18,8 +18,9 @@ from tarry.core.messages import ToolMessage, UserMessage
 from tarry.core.protocol import digest
 from tarry.core.subagents.protocol import AgentList, tree_of
 from tarry.core.transcript import Entry
+from tarry.drills.kit.points import Arrival
 from tests.support.agents_app import ENDED, WORDS
-from tests.support.drills import Arrival, Drill, settled
+from tests.support.drills import Drill, settled
 from tests.support.waiting import eventually
 
 LIMIT = 2

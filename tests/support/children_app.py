@@ -16,10 +16,11 @@ from tarry import SUBMISSION_SETTLED, DurableTask, Hooks, HookTask, Received, Si
 from tarry.api import ToolApi
 from tarry.app import App, Extension
 from tarry.core.messages import UserMessage
+from tarry.drills.kit.points import stop_at
 from tarry.models import ModelRequest
 from tarry.testing import Call, Reply, call, say
 from tarry.tools import tool
-from tests.support.drill_points import StoppingModel, record, stop_at
+from tests.support.drill_points import StoppingModel, record
 
 DONE = "done"
 

@@ -15,10 +15,11 @@ from tarry.api import StaleRun, ToolApi
 from tarry.app import App, Extension
 from tarry.core.messages import ToolMessage, UserMessage
 from tarry.demo.tracker import Ticket
+from tarry.drills.kit.points import stop_at
 from tarry.models import ModelRequest
 from tarry.testing import Call, Reply, call, fail, say
 from tarry.tools import tool
-from tests.support.drill_points import StoppingModel, record, stop_at
+from tests.support.drill_points import StoppingModel, record
 
 TRACKER = os.environ["DRILL_TRACKER"]
 PROVIDER_FAILURES = int(os.environ.get("DRILL_PROVIDER_FAILURES", "0"))

@@ -11,7 +11,6 @@ import json
 import os
 import signal
 import uuid
-from collections import defaultdict
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
@@ -26,6 +25,7 @@ from tarry.connect import converter_of
 from tarry.core.messages import AssistantMessage, Frozen, ToolMessage
 from tarry.core.protocol import Progress, SubmissionView
 from tarry.core.transcript import Entry
+from tarry.drills.kit.points import VARIABLE, Arrival, Points
 from tarry.embedded import EmbeddedServer
 from tarry.models import ModelRequest
 from tarry.processes import Child, environment_of, worker
@@ -38,68 +38,6 @@ ROUND = ["user", "assistant", "tool_result", "assistant"]
 
 ONCE_EACH = ("completed 1", "completed 1")
 """The two model requests of such a run."""
-
-
-@dataclass
-class Arrival:
-    """A worker's code at a point. It goes on when it is let go, and never if its process is killed."""
-
-    point: str
-    conversation_id: str
-    pid: int
-    _writer: asyncio.StreamWriter
-
-    def let_go(self) -> None:
-        self._writer.close()
-
-    def signal(self, number: signal.Signals = signal.SIGKILL) -> None:
-        os.kill(self.pid, number)
-
-
-class Points:
-    """Where workers stop: each conversation has a plan, a list of points, and any other point is passed."""
-
-    def __init__(self) -> None:
-        self._plans: dict[str, list[str]] = {}
-        self._deadly: set[str] = set()
-        self._arrivals: defaultdict[str, asyncio.Queue[Arrival]] = defaultdict(asyncio.Queue)
-        self._waiting: list[Arrival] = []
-
-    async def __aenter__(self) -> Self:
-        self._server = await asyncio.start_server(self._accept, "127.0.0.1", 0)
-        host, port = self._server.sockets[0].getsockname()
-        self.address = f"{host}:{port}"
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        self._server.close()
-        for arrival in self._waiting:
-            arrival.let_go()
-
-    def plan(self, conversation_id: str, points: Sequence[str], *, deadly: bool) -> None:
-        """Stop at each of `points` once, in this order; at deadly ones the worker's process is killed."""
-        self._plans[conversation_id] = list(points)
-        if deadly:
-            self._deadly.add(conversation_id)
-
-    async def reached(self, conversation_id: str) -> Arrival:
-        """The next stop of the conversation's plan; at a deadly one its process is dead already."""
-        async with asyncio.timeout(PATIENCE):
-            return await self._arrivals[conversation_id].get()
-
-    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        told = await reader.readline()
-        if not told:
-            return writer.close()
-        arrival = Arrival(**json.loads(told), _writer=writer)
-        plan = self._plans.get(arrival.conversation_id, [])
-        if not plan or plan[0] != arrival.point:
-            return arrival.let_go()
-        plan.pop(0)
-        if arrival.conversation_id in self._deadly:
-            arrival.signal()
-        self._waiting.append(arrival)
-        return self._arrivals[arrival.conversation_id].put_nowait(arrival)
 
 
 class Run(Frozen):
@@ -253,7 +191,7 @@ class Drill:
             **environment_of(self._server.address),
             **{f"{PREFIX}{name.upper()}": str(value) for name, value in chosen.items()},
             "DRILL_FOLDER": str(self.folder),
-            "DRILL_POINTS": self.points.address,
+            VARIABLE: self.points.address,
             "DRILL_TRACKER": self._tracker,
         }
 

@@ -9,12 +9,13 @@ from __future__ import annotations
 from tarry.api import Received, ToolApi
 from tarry.app import App, Extension
 from tarry.core.messages import ToolMessage, UserMessage
+from tarry.drills.kit.points import stop_at
 from tarry.gates import DECISION, approvals
 from tarry.hooks import Gate, HookApi, HookCall, Hooks
 from tarry.models import ModelRequest
 from tarry.testing import Reply, call, calls, say
 from tarry.tools import tool
-from tests.support.drill_points import StoppingModel, record, stop_at
+from tests.support.drill_points import StoppingModel, record
 
 
 def _watch(call: HookCall, api: HookApi) -> Gate:

@@ -18,11 +18,12 @@ from tarry.api import Expired, Received, ToolApi
 from tarry.app import App, Extension
 from tarry.core.messages import ToolMessage, UserMessage
 from tarry.demo.tracker import Ticket
+from tarry.drills.kit.points import stop_at
 from tarry.models import ModelRequest
 from tarry.tasks import DurableTask, Go
 from tarry.testing import Call, Reply, call, calls, say
 from tarry.tools import tool
-from tests.support.drill_points import StoppingModel, record, stop_at
+from tests.support.drill_points import StoppingModel, record
 
 DONE = "done"
 

@@ -24,6 +24,8 @@ class CrashPoint:
         at: where the code of the call holds, of `tarry.drills.kit.points`; empty where no code runs.
         cuts: what the kill cuts off.
         parks: whether the call has parked before.
+        starves: what waits for a place on a worker when the code is let go: the call for its run, or the run of the
+            conversation for its next request. The kill comes then.
         had_begun: whether a run that is cut off had come to the tool's own code.
         had_effect: whether the effect was there when the worker was killed.
     """
@@ -32,22 +34,22 @@ class CrashPoint:
     at: str = ""
     cuts: Cut = "nothing"
     parks: bool = False
+    starves: Literal["", "call", "run"] = ""
     had_begun: bool = True
     had_effect: bool = False
 
-
-NOT_RUN = CrashPoint("after the intent, before a worker ran it")
 
 POINTS = (
     CrashPoint("in the model's stream", MID_STREAM),
     CrashPoint("with the model's answer made, not yet told", ANSWERED),
     CrashPoint("in a gate, before the intent", IN_GATE),
-    NOT_RUN,
+    CrashPoint("after the intent, before a worker ran it", ANSWERED, starves="call"),
     CrashPoint("in the run, before the tool's code", HAS_INTENT, "before", had_begun=False),
     CrashPoint("in the tool, before its effect", BEGUN, "before"),
     CrashPoint("in the tool, after its effect", AFTER, "after", had_effect=True),
     CrashPoint("with the result made, not yet told", RETURNED, "after", had_effect=True),
-    CrashPoint("with the result kept, at the next request", AFTER_RESULT, had_effect=True),
+    CrashPoint("after the turn's commit, before the next request", AFTER, starves="run", had_effect=True),
+    CrashPoint("in the next request, before its answer", AFTER_RESULT, had_effect=True),
     CrashPoint("with the final answer made, not yet told", IN_THE_END, had_effect=True),
     CrashPoint("while the call was parked", parks=True),
     CrashPoint("woken, in the tool, before its effect", BEGUN, "before", parks=True),

@@ -1,7 +1,7 @@
 """The drill that kills a worker with a call of each replay policy at each point, and counts outside what it came to.
 
-One kill takes a worker with all of them at once. That a worker has an intent and no place to run it is a matter of the
-whole worker, so this has a worker and a kill of its own.
+One kill takes a worker with all of them at once. That something is due and a worker has no place for it is a matter of
+the whole worker, so this has a worker and a kill of its own.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from tarry.client import Submission
 from tarry.drills.kit.app import DONE, NEWS
 from tarry.drills.kit.cell import Cell, Policy
 from tarry.drills.kit.drill import drill
-from tarry.drills.kit.ground import APP, Ground, call_of, run_of
-from tarry.drills.kit.model import ANSWERED, REQUEST
+from tarry.drills.kit.ground import APP, BEGUN, Ground, call_of, run_of
+from tarry.drills.kit.model import AFTER_RESULT, REQUEST
 from tarry.drills.kit.score import POLICIES
 from tarry.drills.kit.step import Step
 from tarry.drills.matrix.app import IN_GATE
-from tarry.drills.matrix.crash import EXPECTED, NOT_RUN, POINTS, CrashPoint, promised
+from tarry.drills.matrix.crash import EXPECTED, POINTS, CrashPoint, promised
 from tarry.settings import PREFIX
 from tarry.testing.waiting import eventually
 
@@ -57,7 +57,7 @@ async def crash_matrix(on: Ground) -> None:
         effects = [await on.tickets(case.submission.conversation_id) for case in cases]
         step.check("effects, with no worker up", sum(map(len, effects)), sum(case.point.had_effect for case in cases))
     await _go_on(on, cases)
-    cases += await _not_run(on, calls)
+    cases += await _starved(on, calls)
     for point in POINTS:
         await _judge(on, point, [case for case in cases if case.point == point])
 
@@ -79,32 +79,41 @@ async def _parked(on: Ground, calls: int) -> list[_Case]:
 
 async def _held(on: Ground, calls: int) -> list[_Case]:
     # A gate has a minute to answer: it is held last.
-    points = sorted((point for point in POINTS if point.at and not point.parks), key=lambda point: point.at == IN_GATE)
+    others = [point for point in POINTS if not point.parks and not point.starves]
+    points = sorted(others, key=lambda point: point.at == IN_GATE)
     cases = await _begun(on, points, calls)
     await asyncio.gather(*(on.held(case.submission) for case in cases))
     return cases
 
 
-async def _not_run(on: Ground, calls: int) -> list[_Case]:
-    """Calls whose intent is there and whose run no worker has begun: others have all the places that its worker has."""
-    async with on.step(
-        "Leave no place to run what has its intent, and kill the worker", expected="no run of it began"
-    ) as step:
-        places = calls * len(POLICIES)
+async def _starved(on: Ground, calls: int) -> list[_Case]:
+    """Calls with something due that no worker has begun, since others have all the places that the worker has."""
+    async with on.step("Leave no place for what is due, and kill the worker", expected="nothing of it began") as step:
+        points = [point for point in POINTS if point.starves]
+        places = len(points) * len(POLICIES) * calls
         await on.workers[-1].stop()
         await _start(on, step, APP, **{f"{PREFIX}MAX_CONCURRENT_ACTIVITIES": str(places)})
-        cases = await _begun(on, [NOT_RUN], calls, ANSWERED)
-        answers = await asyncio.gather(*(on.held(case.submission) for case in cases))
+        cases = await _begun(on, points, calls)
+        held = await asyncio.gather(*(on.held(case.submission) for case in cases))
         others = [await on.submit("say It is my turn.", hold_at=[REQUEST]) for _ in range(places)]
-        await asyncio.gather(*(_scheduled(on, run_of(other)) for other in others))
-        for answer in answers:
-            answer.let_go()
+        await asyncio.gather(*(_is_due(on, run_of(other)) for other in others))
+        for arrival in held:
+            arrival.let_go()
         await asyncio.gather(*(on.held(other) for other in others))
-        await asyncio.gather(*(_scheduled(on, call_of(case.submission)) for case in cases))
+        await asyncio.gather(*(_is_due(on, _starving(case)) for case in cases))
         await _kill(on, step)
-        step.check("runs that began", sum(on.runs(case.submission.conversation_id) for case in cases), 0)
+        step.check("begun", sum(_has_begun(on, case) for case in cases), 0)
     await _go_on(on, cases)
     return cases
+
+
+def _starving(case: _Case) -> str:
+    return call_of(case.submission) if case.point.starves == "call" else run_of(case.submission)
+
+
+def _has_begun(on: Ground, case: _Case) -> bool:
+    what = BEGUN if case.point.starves == "call" else AFTER_RESULT
+    return on.points.passed(case.submission.conversation_id, what) > 0
 
 
 async def _go_on(on: Ground, cases: Sequence[_Case]) -> None:
@@ -117,7 +126,7 @@ async def _go_on(on: Ground, cases: Sequence[_Case]) -> None:
 async def _judge(on: Ground, point: CrashPoint, cases: Sequence[_Case]) -> None:
     """Count what the calls of one point came to, and hold it to the promise."""
     async with on.step(f"Killed {point.name}", expected=EXPECTED[point.cuts]) as step:
-        step.did(f"looked at {len(cases)} calls")
+        step.did(f"asked the tracker, and read the transcripts, of {len(cases)} calls")
         for policy in POLICIES:
             cell = await _cell(on, point, policy, [case for case in cases if case.policy == policy])
             on.cells.append(cell)
@@ -144,20 +153,18 @@ def _told(cell: Cell) -> str:
     return f"runs {cell.runs}, effects {cell.effects}, read {read}"
 
 
-async def _begun(on: Ground, points: Iterable[CrashPoint], calls: int, at: str = "") -> list[_Case]:
-    """So many calls of each policy on their way to each point, which for its worker is `at`, by default its own."""
+async def _begun(on: Ground, points: Iterable[CrashPoint], calls: int) -> list[_Case]:
+    """So many calls of each policy on their way to each point."""
     return [
-        _Case(
-            point, policy, await on.submit(f"{policy} park" if point.parks else policy, hold_at=_plan(at or point.at))
-        )
+        _Case(point, policy, await on.submit(f"{policy} park" if point.parks else policy, hold_at=_plan(point)))
         for point in points
         for policy in POLICIES
         for _ in range(calls)
     ]
 
 
-def _plan(at: str) -> list[str]:
-    return [at] if at else []
+def _plan(point: CrashPoint) -> list[str]:
+    return [point.at] if point.at else []
 
 
 async def _start(on: Ground, step: Step, app: str | None = None, **environment: str) -> None:
@@ -178,8 +185,8 @@ async def _wake(step: Step) -> None:
     await step.temporal("workflow", "signal", "--query", SLEEPING, *signal, "--reason", "drill", "--yes")
 
 
-async def _scheduled(on: Ground, workflow_id: str) -> None:
-    """Return when what a workflow waits for is in history, and no worker has begun it."""
+async def _is_due(on: Ground, workflow_id: str) -> None:
+    """Return when what a workflow waits for is in its history, and no worker has begun it."""
 
     async def states() -> list[PendingActivityState.ValueType]:
         try:
