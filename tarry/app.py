@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from signals.tokens import Signal
@@ -12,6 +12,7 @@ from tarry.core.mail import STEERED
 from tarry.core.messages import ToolSpec
 from tarry.core.protocol import digest
 from tarry.core.resolve import HookKind
+from tarry.core.routing import checked_worker
 from tarry.core.settled import SUBMISSION_SETTLED
 from tarry.core.subagents.protocol import AGENT_UPDATE
 from tarry.core.text import canonical_json
@@ -37,7 +38,7 @@ class Extension:
 
     Change `version` with the hooks: calls that wait before their intent are then asked anew (spec §5.3). `environment`
     makes the one that `api.env` gives to tools of all extensions (spec §14.1). `offer` says at each request of a model
-    which of the tools are offered, and how (spec §13.7).
+    which of the tools are offered, and how (spec §13.7). `worker` runs those of its tools that name none (spec §25.1).
     """
 
     name: str
@@ -51,6 +52,7 @@ class Extension:
     sections: Sequence[Section] = ()
     environment: EnvironmentFactory | None = None
     offer: Offer | None = None
+    worker: str = ""
 
 
 class Registry:
@@ -75,7 +77,7 @@ class Registry:
 
         Raises:
             ValueError: two of its tools, signals, tasks, documents or sections share a name, a tool's name is one a
-                provider refuses, a task has no phase, or a document no initial value.
+                provider refuses, a task has no phase, a document no initial value, or no worker can be called so.
         """
         for kind, known in (
             ("signals", [one.name for one in extension.signals]),
@@ -85,6 +87,7 @@ class Registry:
         ):
             if (twice := next((name for name in known if known.count(name) > 1), None)) is not None:
                 raise ValueError(f"extension {extension.name}: two {kind} are named {twice}")
+        checked_worker(extension.worker, f"extension {extension.name}")
         for task in extension.tasks:
             _ = task.initial
         for document in extension.documents:
@@ -140,8 +143,14 @@ class Registry:
     @property
     def tools(self) -> dict[str, Tool]:
         """The tools that are offered by name, in order of installation."""
-        tools = {tool.name: tool for extension in self._extensions.values() for tool in extension.tools}
+        tools = {tool.name: _routed(tool, one.worker) for one in self._extensions.values() for tool in one.tools}
         return {name: tool for name, tool in tools.items() if self._offered is None or name in self._offered}
+
+    @property
+    def workers(self) -> tuple[str, ...]:
+        """The workers that its tools and tasks name, sorted."""
+        named = {*(one.worker for one in self.tools.values()), *(one.worker for one in self.tasks.values())}
+        return tuple(sorted(named - {""}))
 
     @property
     def signals(self) -> dict[str, Signal[Any]]:
@@ -282,6 +291,10 @@ class App:
             return known[chosen]
         wanted = f"there is no model {chosen!r} here" if chosen else "no model is chosen"
         raise NoModel(f"{wanted}; known are: {', '.join(known) or 'none'}. Choose one with `tarry configure`")
+
+
+def _routed(tool: Tool, worker: str) -> Tool:
+    return replace(tool, worker=worker) if worker and not tool.worker else tool
 
 
 def _kind(hooks: Iterable[Hooks]) -> HookKind:

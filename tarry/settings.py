@@ -12,6 +12,7 @@ from pydantic_core import ErrorDetails, PydanticCustomError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from tarry.core.protocol import QueueMode, RunSettings
+from tarry.core.routing import ALL, DEFAULT
 
 PREFIX = "TARRY_"
 _RUN_SCHEMA = RunSettings.model_json_schema()["properties"]
@@ -25,6 +26,7 @@ _BUILD_ALLOWED = "a name of 1 to 100 letters, digits, {} that begins with a lett
 
 _KEY_ID = r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}"
 _KEY = rf"{_KEY_ID}=(file:\S+|env:[A-Za-z_]\w*)"
+_WORKER = r"[a-z0-9][a-z0-9_-]{0,49}"
 _ORIGIN = r"https?://[^\s/]+"
 NO_KEY = "none"
 """In place of the active key's id: payloads are written in the clear."""
@@ -89,6 +91,11 @@ class Settings(BaseSettings):
 
     build: str | None = _text(None, _BUILD.format(".+"), _BUILD_ALLOWED.format("-, _, . and +"))
     """The build that a worker is: one name for one state of the code, ours and the application's."""
+
+    serves: str = _text(
+        DEFAULT, rf"^\s*{_WORKER}(\s+{_WORKER})*\s*$", f"{DEFAULT}, {ALL}, or names of workers with blanks between them"
+    )
+    """Which workers this process is: the default one, or those that tools name, or all of them (spec §25.1)."""
 
     heartbeat_timeout: float = _of_run("heartbeat_timeout")
     """Silence after which a worker counts as lost (spec §4.4)."""
@@ -242,6 +249,11 @@ class Settings(BaseSettings):
             text = f"{PREFIX}{set_.upper()} is set without {PREFIX}{missing.upper()}: set both, or neither"
             raise PydanticCustomError("lone_build", "{text}", {"text": text})
         return self
+
+    @property
+    def workers(self) -> tuple[str, ...]:
+        """The names in `serves`."""
+        return tuple(dict.fromkeys(self.serves.split()))
 
     def run_settings(self) -> RunSettings:
         """The subset that is pinned in a workflow's input, so that a deploy never changes an open run (spec §1.4)."""

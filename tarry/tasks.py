@@ -17,6 +17,7 @@ from pydantic import BaseModel, TypeAdapter, create_model
 
 from signals.data import json_size
 from tarry.core.protocol import ResolvedCall
+from tarry.core.routing import checked_worker
 
 In = TypeVar("In")
 R = TypeVar("R")
@@ -58,6 +59,7 @@ class DurableTask(Generic[In, R]):
         version: raise it when phases or checkpoints change so that older ones do not fit.
         migrate: makes an older version's phase and checkpoint current. Without one they are taken as they are.
         timeout: of one run of a phase, never of a sleep.
+        worker: the name of the worker that runs its phases and its abort handler (spec §25.1).
 
     A phase is called with the input and `api`, sync or async.
     """
@@ -71,6 +73,7 @@ class DurableTask(Generic[In, R]):
         version: int = 1,
         migrate: Migrate | None = None,
         timeout: timedelta = timedelta(hours=1),
+        worker: str = "",
     ) -> None:
         if not 0 < len(name) <= 100 or not name.isprintable():
             raise ValueError(f"task name {name!r} must be 1 to 100 printable characters")
@@ -78,6 +81,7 @@ class DurableTask(Generic[In, R]):
         self.version = version
         self.migrate = migrate
         self.timeout = timeout
+        self.worker = checked_worker(worker, f"task {name}")
         self.phases: dict[str, Callable[..., Any]] = {}
         self.on_abort: Callable[..., Any] | None = None
         self.parameters: type[BaseModel] = create_model("Parameters", input=(input, ...))
@@ -128,6 +132,7 @@ class DurableTask(Generic[In, R]):
             replay="safe",
             cancels="always" if self.on_abort else "never",
             timeout=self.timeout.total_seconds(),
+            worker=self.worker,
         )
 
     def dump_result(self, value: R) -> Any:

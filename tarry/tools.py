@@ -15,6 +15,7 @@ from typing import Any, Literal, get_type_hints, overload
 
 from pydantic import BaseModel, ConfigDict, TypeAdapter, create_model
 
+from tarry.core.routing import checked_worker
 from tarry.core.text import MAX_MODEL_BYTES
 
 Replay = Literal["unsafe", "safe"]
@@ -72,6 +73,7 @@ class Tool:
     takes_api: bool = False
     hears_steers: bool = False
     result_bytes: int = MAX_MODEL_BYTES
+    worker: str = ""
 
     def schema(self) -> dict[str, Any]:
         """The JSON Schema of the parameters, as the model is given it."""
@@ -97,6 +99,7 @@ def tool(
     output: Any = None,
     hears_steers: bool = False,
     result_bytes: int = MAX_MODEL_BYTES,
+    worker: str = "",
 ) -> Callable[[ToolFunction], Tool]: ...
 def tool(
     function: ToolFunction | None = None,
@@ -112,6 +115,7 @@ def tool(
     output: Any = None,
     hears_steers: bool = False,
     result_bytes: int = MAX_MODEL_BYTES,
+    worker: str = "",
 ) -> Tool | Callable[[ToolFunction], Tool]:
     """Declare a function as a tool.
 
@@ -134,9 +138,12 @@ def tool(
             `STEERED` is delivered, so that a long wait can make room (spec §6.7).
         result_bytes: how much of a result the model reads: 50 KiB and 2,000 lines by default, all lines of
             any other number of bytes.
+        worker: the name of the worker that runs its code, its hooks `reconcile` and `cancel` too; by default the
+            extension's, else the one that runs everything (spec §25.1).
 
     Raises:
         TypeError: a parameter has no annotation, or is positional-only or variadic.
+        ValueError: no worker can be called so.
     """
 
     def declare(function: ToolFunction) -> Tool:
@@ -155,6 +162,7 @@ def tool(
             takes_api=API_PARAMETER in inspect.signature(function).parameters,
             hears_steers=hears_steers,
             result_bytes=result_bytes,
+            worker=checked_worker(worker, f"tool {tool_name}"),
         )
 
     return declare(function) if function is not None else declare

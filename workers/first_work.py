@@ -6,7 +6,15 @@ import logging
 from collections.abc import Sequence
 from typing import Any
 
-from temporalio.worker import WorkflowInstance, WorkflowInstanceDetails, WorkflowRunner
+from temporalio import activity
+from temporalio.worker import (
+    ActivityInboundInterceptor,
+    ExecuteActivityInput,
+    Interceptor,
+    WorkflowInstance,
+    WorkflowInstanceDetails,
+    WorkflowRunner,
+)
 
 from tarry.core.registry import REGISTRY
 
@@ -35,3 +43,26 @@ class FirstWorkTold(WorkflowRunner):
     def set_worker_level_failure_exception_types(self, types: Sequence[type[BaseException]]) -> None:
         """As the runner does."""
         self._runner.set_worker_level_failure_exception_types(types)
+
+
+class FirstRunTold(Interceptor):
+    """The same of a worker that runs tools alone: it logs the first that it is given."""
+
+    def __init__(self) -> None:
+        self.is_told = False
+
+    def intercept_activity(self, next: ActivityInboundInterceptor) -> ActivityInboundInterceptor:
+        """Called once for each activity."""
+        return _Telling(next, self)
+
+
+class _Telling(ActivityInboundInterceptor):
+    def __init__(self, next: ActivityInboundInterceptor, told: FirstRunTold) -> None:
+        super().__init__(next)
+        self._told = told
+
+    async def execute_activity(self, input: ExecuteActivityInput) -> Any:
+        if not self._told.is_told:
+            self._told.is_told = True
+            logging.info("%s%s", FIRST_WORK, activity.info().workflow_id)
+        return await super().execute_activity(input)

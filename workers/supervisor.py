@@ -16,12 +16,13 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from tarry.client import ServerUnavailable, WakeCheck
 from tarry.connect import ConnectError, check_search_attributes, connect
+from tarry.core.routing import DEFAULT
 from tarry.core.scaling import Scaling, ScalingRules, Start, Stop
 from tarry.core.wake_plan import WakePlan
 from tarry.loading import LoadError, load_app
@@ -29,6 +30,7 @@ from tarry.processes import STOP_PATIENCE, Child, worker
 from tarry.settings import Settings, SettingsError, load_settings
 from tarry.store import StoreError
 from workers.poking import SocketTaken, listening
+from workers.special import served
 from workers.supervised import Supervised, Tell
 from workers.supervisor_lines import teller
 
@@ -190,8 +192,8 @@ def own_folder(state: Path) -> Iterator[Path]:
             return
 
 
-async def supervise(app: str, settings: Settings, tell: Tell) -> None:
-    """Run a supervisor until the process is told to stop."""
+async def supervise(app: str, serves: Sequence[str], settings: Settings, tell: Tell) -> None:
+    """Run a supervisor of workers that are what `serves` names, until the process is told to stop."""
     rules = rules_of(settings)
     client = await connect(settings, wait=timedelta(seconds=10))
     await check_search_attributes(client)
@@ -200,17 +202,19 @@ async def supervise(app: str, settings: Settings, tell: Tell) -> None:
         def make(number: int) -> Child:
             return worker(app, log=folder / f"worker-{number}.log", environment=os.environ)
 
-        check = WakeCheck(client, settings.task_queue)
+        check = WakeCheck(client, settings.task_queue, serves)
         supervisor = Supervisor(check.look, make, rules, tell, settings.shutdown_grace + STOP_PATIENCE)
-        heard: str | None = settings.scale_socket
+        heard: str | None = settings.scale_socket if DEFAULT in serves else None
         try:
-            stack.enter_context(listening(settings.scale_socket, supervisor.poked))
+            # A delivery is for workflows: what comes of it for another worker is found in that one's queue.
+            if heard is not None:
+                stack.enter_context(listening(heard, supervisor.poked))
         except (SocketTaken, OSError) as error:
             logging.warning("deliveries are found by looking, every %g s: %s", _SHORTEST_PAUSE, error)
             heard = None
         _on_signals(supervisor)
-        facts = {"pid": os.getpid(), "task_queue": settings.task_queue, "app": app, "socket": heard}
-        tell("ready", **facts, min=rules.fewest, max=rules.most)
+        facts = {"pid": os.getpid(), "task_queue": settings.task_queue, "serves": list(serves), "app": app}
+        tell("ready", **facts, socket=heard, min=rules.fewest, max=rules.most)
         await supervisor.run()
     tell("ended", exit_code=0)
 
@@ -243,8 +247,8 @@ def main() -> None:
         name = arguments.app or settings.app
         if name is None:
             raise LoadError("no application: give --app module:attribute or set TARRY_APP")
-        load_app(name)  # so that a mistake shows now, not when work comes
-        asyncio.run(supervise(name, settings, tell))
+        app = load_app(name)  # so that a mistake shows now, not when work comes
+        asyncio.run(supervise(name, served(app, settings), settings, tell))
     except (LoadError, SettingsError, StoreError, ConnectError) as error:
         print(f"scale: {error}", file=sys.stderr)
         if arguments.json:

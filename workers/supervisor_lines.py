@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any
 
+from tarry.core.routing import DEFAULT
 from workers.supervised import Tell, how_it_ended
 
 _FOR = {
@@ -39,7 +40,9 @@ def teller(write: Callable[[str], None], now: Callable[[], datetime], *, as_json
 def _ready(facts: Mapping[str, Any]) -> str:
     pokes = f"deliveries are heard of at {facts['socket']}" if facts["socket"] else "deliveries are found by looking"
     most = facts["max"]
-    return f"ready: task queue {facts['task_queue']}, {facts['min']} to {most} workers for {facts['app']}; {pokes}"
+    special = [name for name in facts["serves"] if name != DEFAULT]
+    queue = f"{facts['task_queue']} ({', '.join(facts['serves'])})" if special else facts["task_queue"]
+    return f"ready: task queue {queue}, {facts['min']} to {most} workers for {facts['app']}; {pokes}"
 
 
 def _plan(facts: Mapping[str, Any]) -> str:

@@ -1,8 +1,8 @@
-"""A worker process: `python -m workers.worker --app module:attribute`.
+"""A worker process: `python -m workers.worker --app module:attribute [--serves NAMES]`.
 
-Serves workflows and activities of one application until SIGTERM or SIGINT; then it takes no new work,
-lets running work finish for the grace time and gives back the rest (spec §4.4). A second signal ends
-it at once, as a crash would.
+Serves workflows and activities of one application, or only the tools that name it (`workers.special`), until
+SIGTERM or SIGINT; then it takes no new work, lets running work finish for the grace time and gives back the rest
+(spec §4.4). A second signal ends it at once, as a crash would.
 """
 
 from __future__ import annotations
@@ -10,12 +10,14 @@ from __future__ import annotations
 import argparse
 import asyncio
 import atexit
+import contextlib
 import logging
 import os
 import signal
 import sys
+from collections.abc import Coroutine, Iterator
 from datetime import timedelta
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from temporalio.client import Client
 from temporalio.worker import Worker
@@ -32,8 +34,6 @@ from activities.hooks.run_hooks import RunHookActivities
 from activities.registry import RegistryActivities
 from activities.run.compaction import CompactionActivities
 from activities.run.model import ModelActivities
-from activities.task.tasks import TaskActivities
-from activities.task.tools import ToolActivities
 from activities.task.waiting import WaitingActivities
 from tarry import serving
 from tarry.app import App
@@ -41,16 +41,18 @@ from tarry.client import Harness
 from tarry.client.deployments import build_of
 from tarry.client.registry import announce
 from tarry.connect import ConnectError, check_search_attributes, connect
+from tarry.core.routing import DEFAULT
 from tarry.entries import EntryCache, EntryReader
 from tarry.loading import LoadError, load_app
 from tarry.redaction import redact_logs
 from tarry.seeing.content import Content
 from tarry.seeing.tracing import begin_tracing
-from tarry.settings import Settings, SettingsError, load_settings
+from tarry.settings import PREFIX, Settings, SettingsError, load_settings
 from tarry.store import BlobStore, StoreError
 from workers.deployed import deployment_of, follow
 from workers.first_work import FirstWorkTold
 from workers.lost_sight import look_every
+from workers.special import HEARTBEAT_THROTTLE, build_special, served, tool_activities
 from workflows.agents.tree import Agents
 from workflows.conversation.conversation import Conversation
 from workflows.expectation import Expectation
@@ -83,18 +85,15 @@ STICKY_TIMEOUT = timedelta(seconds=1)
 STORE_PATIENCE = timedelta(minutes=2)
 """How long an activity that needs a blob waits for a store that is out of reach."""
 
-HEARTBEAT_THROTTLE = timedelta(milliseconds=200)
-
 
 def build_worker(client: Client, app: App, settings: Settings) -> Worker:
-    """A worker for `app`, not yet running."""
+    """The default worker for `app`, not yet running: of workflows, and of all code that names no worker."""
     blobs = BlobStore(client.data_converter)
     reader = EntryReader(client, blobs, EntryCache(settings.entry_cache_bytes), patience=STORE_PATIENCE)
     grace = timedelta(seconds=settings.shutdown_grace)
     content = Content(settings.trace_content, app.redact)
     models = ModelActivities(app, reader, Harness(client, settings), content)
-    tools = ToolActivities(app.registry, client, blobs, settings, models=tuple(app.known_models))
-    tasks = TaskActivities(app.registry.tasks, tools)
+    tools, tasks = tool_activities(client, app, settings)
     gates = GateActivities(app.registry, client)
     waiting = WaitingActivities(app.registry, client)
     keeping = KeepingActivities(client, blobs, reader)
@@ -147,22 +146,33 @@ async def serve(app: App, settings: Settings) -> None:
     """Run a worker until the process is told to stop."""
     client = await connect(settings, wait=timedelta(seconds=10))
     await check_search_attributes(client)
-    worker = build_worker(client, app, settings)
+    names = served(app, settings)
     stop = asyncio.Event()
     _on_signals(stop)
-    async with worker:
+    async with contextlib.AsyncExitStack() as stack:
+        workers = [_built(client, app, settings, name) for name in names]
+        for worker in workers:
+            await stack.enter_async_context(worker)
         print("ready", flush=True)
-        build = build_of(settings)
-        # The hooks of a build count when it is made current, not because one of its workers is up.
-        hooks = follow(client, settings.task_queue, build, app.registry.fingerprint) if build else None
-        asides = [
-            asyncio.create_task(hooks or announce_hooks(client, app, settings)),
-            asyncio.create_task(look_every(client, settings.task_queue)),
-        ]
+        asides = [asyncio.create_task(aside) for aside in (_beside(client, app, settings) if DEFAULT in names else ())]
         await stop.wait()
         for aside in asides:
             aside.cancel()
         logging.info("stopping: running work has %g s to finish", settings.shutdown_grace)
+        await asyncio.gather(*(worker.shutdown() for worker in workers))  # or the times of grace would add up
+
+
+def _built(client: Client, app: App, settings: Settings, name: str) -> Worker:
+    return build_worker(client, app, settings) if name == DEFAULT else build_special(client, app, settings, name)
+
+
+def _beside(client: Client, app: App, settings: Settings) -> Iterator[Coroutine[Any, Any, None]]:
+    """What a default worker does besides."""
+    build = build_of(settings)
+    # The hooks of a build count when it is made current, not because one of its workers is up.
+    hooks = follow(client, settings.task_queue, build, app.registry.fingerprint) if build else None
+    yield hooks or announce_hooks(client, app, settings)
+    yield look_every(client, settings.task_queue)
 
 
 async def announce_hooks(client: Client, app: App, settings: Settings) -> None:
@@ -187,7 +197,10 @@ def main() -> None:
     """The process. Exit code 2: something must be put right first, and one line says what."""
     parser = argparse.ArgumentParser(prog="python -m workers.worker", description="Serve an application's agents.")
     parser.add_argument("--app", help="module:attribute; TARRY_APP by default")
+    parser.add_argument("--serves", help="which workers it is: default, all, or names; TARRY_SERVES by default")
     arguments = parser.parse_args()
+    if arguments.serves:
+        os.environ[f"{PREFIX}SERVES"] = arguments.serves
     logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s %(message)s")
     try:
         settings = load_settings()

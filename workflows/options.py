@@ -8,7 +8,7 @@ from typing import TypedDict
 from temporalio.common import RetryPolicy, SearchAttributePair, TypedSearchAttributes, WorkflowIDReusePolicy
 from temporalio.workflow import ActivityCancellationType, ActivityConfig, LocalActivityConfig, ParentClosePolicy
 
-from tarry.attributes import CONVERSATION, STATE, TOOL
+from tarry.attributes import CONVERSATION, STATE, TOOL, WORKER
 from tarry.core.protocol import ResolvedCall, RunSettings
 from tarry.core.text import bound_text
 
@@ -168,14 +168,18 @@ DIGEST_MEMO = "tarry.digest"
 """The memo by which a parent recognises a child with the same arguments (spec §1.7)."""
 
 
-def child(workflow_id: str, conversation_id: str, digest: str, label: str, tool: str | None = None) -> ChildOptions:
-    """Start options of an awaited child. Its attributes cost no event, since they start with it."""
+def child(
+    workflow_id: str, conversation_id: str, digest: str, label: str, call: ResolvedCall | None = None
+) -> ChildOptions:
+    """Start options of an awaited child: a `call`, or a run. Its attributes cost no event, since they start with it."""
     pairs: list[SearchAttributePair[str]] = [
         SearchAttributePair(STATE, "running"),
         SearchAttributePair(CONVERSATION, conversation_id),
     ]
-    if tool is not None:
-        pairs.append(SearchAttributePair(TOOL, bound_text(tool, max_bytes=_MAX_TOOL).text))
+    if call is not None:
+        pairs.append(SearchAttributePair(TOOL, bound_text(call.tool, max_bytes=_MAX_TOOL).text))
+        if call.worker:
+            pairs.append(SearchAttributePair(WORKER, call.worker))
     return {
         "id": workflow_id,
         "parent_close_policy": ParentClosePolicy.REQUEST_CANCEL,

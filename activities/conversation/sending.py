@@ -67,6 +67,8 @@ class SendActivities:
         call = item.input.call
         owner = item.input.conversation_id or item.task_id
         pairs = [(attributes.STATE, "running"), (attributes.CONVERSATION, owner), (attributes.TOOL, call.tool)]
+        if call.worker:
+            pairs.append((attributes.WORKER, call.worker))
         try:
             await sending_inline(self._client).start_workflow(
                 DURABLE_TASK,

@@ -44,7 +44,9 @@ class TaskActivities:
 
     @activity.defn(name=TASK_RUN)
     async def run(self, input: ToolRunInput) -> ToolOutcome | ParkRequest | StepRequest:
-        """Run the phase that the checkpoint names; a task or phase this worker lacks is `not_here` (spec §1.4).
+        """Run the phase that the checkpoint names.
+
+        A task or phase that this worker lacks is `not_here` (spec §1.4), and one that another worker has (spec §25.2).
 
         Raises:
             ApplicationError: as a tool's run.
@@ -56,6 +58,8 @@ class TaskActivities:
         phase = task.phases.get(position.phase)
         if phase is None:
             return results.not_here(f"{task.name} ({position.phase})")
+        if not self._code.is_at_home(task.worker):
+            return self._code.not_here(input, task.worker)
         tool = _tool(task, lambda input, api: _converted(task, position, _called(phase, input, api)))
         return await self._code.execute(tool, _narrowed(input, position))
 

@@ -99,7 +99,7 @@ class RunApi(Outreach):
         may_park = is_safe and purpose == "memo"
         self._nesting = Nesting(client, input, registry, self._at_home, may_park=may_park)
         self._committer = Committer(harness, host.registry, input)
-        self._queue = info.task_queue
+        self._queue = harness.settings.task_queue  # a special worker runs this off a queue of its own
         self._call = call_of(client, input)
         self._input = input
         self._output = output

@@ -33,6 +33,7 @@ from tarry.core.protocol import (
     ToolOutcome,
     ToolRunInput,
 )
+from tarry.core.routing import worker_of
 from tarry.core.waiting import CLEAN_UP, CleanedUp, ParkRequest, StepRequest
 from tarry.seeing.content import Content
 from tarry.settings import Settings
@@ -61,12 +62,15 @@ class ToolActivities:
     ) -> None:
         self._registry = registry
         self._content = Content(settings.trace_content, registry.redact)
+        self._task_queue = settings.task_queue
         self._outcomes = Outcomes(client, blobs)
         self._host = Host(Harness(client, settings), registry, self._outcomes, grace, tuple(models))
 
     @activity.defn(name=TOOL_RUN)
     async def run(self, input: ToolRunInput) -> ToolOutcome | ParkRequest:
-        """Run a tool once and say how it ended, or what it waits for; a tool this worker lacks is `not_here`.
+        """Run a tool once and say how it ended, or what it waits for.
+
+        A tool that this worker lacks is `not_here`, and one that its application gives to another (spec §25.2).
 
         Raises:
             ApplicationError: with `Progress`, of type WORKER_SHUTDOWN when the worker was shut down, GIVEN_BACK when
@@ -75,11 +79,21 @@ class ToolActivities:
         """
         tool = self._tool(input)
         if tool is None:
-            has_begun = activity.info().attempt > 1 or is_after_reset(input)
-            return results.not_here(input.call.tool, published_before() if has_begun else None)
+            return self.not_here(input)
+        if not self.is_at_home(tool.worker):
+            return self.not_here(input, tool.worker)
         end = await self.execute(tool, input, self._registry.chosen(input.agent).wraps)
         assert not isinstance(end, StepRequest)
         return end
+
+    def is_at_home(self, worker: str) -> bool:
+        """Whether code that names `worker` is to be run off the queue that the activity came from."""
+        return worker_of(activity.info().task_queue, self._task_queue) == worker
+
+    def not_here(self, input: ToolRunInput, worker: str | None = None) -> ToolOutcome:
+        """The outcome of code that is not run here; `worker` has it."""
+        has_begun = activity.info().attempt > 1 or is_after_reset(input)
+        return results.not_here(input.call.tool, published_before() if has_begun else None, worker)
 
     async def execute(
         self, tool: Tool, input: ToolRunInput, wraps: Sequence[Wrap] = ()

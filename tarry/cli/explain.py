@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 from google.protobuf.timestamp_pb2 import Timestamp
-from temporalio.api.enums.v1 import PendingWorkflowTaskState
+from temporalio.api.enums.v1 import PendingActivityState, PendingWorkflowTaskState
 from temporalio.api.workflow.v1 import PendingActivityInfo, PendingWorkflowTaskInfo
 from temporalio.client import WorkflowExecutionDescription, WorkflowExecutionStatus
 
@@ -25,6 +25,7 @@ from tarry.client import Harness, WorkItem
 from tarry.client.errors import reaching_server
 from tarry.client.tasks import describe, view_at_once
 from tarry.client.work import parked_note, work_item
+from tarry.client.workers import marked
 
 
 def explain(
@@ -52,7 +53,7 @@ async def _explain(output: Output, task_id: str) -> int:
 @reaching_server()
 async def _found(harness: Harness, task_id: str) -> Explanation:
     description = await describe(harness.client, task_id)
-    item = await work_item(description)
+    (item,) = await marked(harness.client, [await work_item(description)])
     is_open = description.status == WorkflowExecutionStatus.RUNNING
     is_group = item.kind in ("conversation", "generation")
     parts = await _parts(harness, item) if is_open and (is_group or item.state == "waiting") else []
@@ -71,6 +72,7 @@ async def _found(harness: Harness, task_id: str) -> Explanation:
 async def _parts(harness: Harness, item: WorkItem) -> list[WorkItem]:
     """What is not over below it."""
     found = [part async for part in harness.work(conversation_id=item.conversation_id) if part.id != item.id]
+    found = await marked(harness.client, found)
     return found if item.kind == "conversation" else [part for part in found if part.id.startswith(f"{item.id}/")]
 
 
@@ -93,6 +95,8 @@ def _running(activity: PendingActivityInfo, now: datetime) -> str:
     words = [activity.activity_type.name.removeprefix("tarry."), f"attempt {activity.attempt}"]
     if activity.HasField("last_started_time"):
         words.append(f"since {_age(activity.last_started_time, now)}")
+    elif activity.state == PendingActivityState.PENDING_ACTIVITY_STATE_SCHEDULED:
+        words.append(f"no worker has taken it for {_age(activity.scheduled_time, now)}")
     if activity.HasField("last_failure"):
         words.append(f"failed before: {activity.last_failure.message}")
     return ", ".join(words)

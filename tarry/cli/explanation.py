@@ -71,6 +71,8 @@ class Explanation:
         if self.item.state == "held":
             reason = f": {self.task.held}" if self.task is not None and self.task.held else ""
             return f"is held until it is retried{reason}"
+        if self.item.unserved:
+            return f"waits for a worker that serves {self.item.worker}: none is there"
         waiting = [part for part in self.parts if part.kind != "generation"]
         if waiting:
             return f"waits for {len(waiting)} of its calls"
@@ -145,6 +147,9 @@ def _advice(explanation: Explanation) -> Iterator[tuple[str, list[str]]]:
     if explanation.closed:
         return
     item, keys = explanation.item, explanation.keys[:_SHOWN_KEYS]
+    lacking = sorted({part.worker for part in (item, *explanation.parts) if part.unserved})
+    if lacking:
+        yield "Nobody runs their code until such a worker is there:", [f"tarry worker --serves {' '.join(lacking)}"]
     if keys:
         ours = [signal_command(item.id, key, EXAMPLE) for key in keys]
         # What cannot be shown as it is would be another key when pasted.

@@ -19,9 +19,10 @@ import typer
 
 from tarry.cli.exits import ExitCode, Problem
 from tarry.connect import DEFAULT_ADDRESS, is_server_configured
+from tarry.core.routing import ALL
 from tarry.demo.tracker import tracker
 from tarry.processes import STOP_PATIENCE, Child, ChildError, environment_of, worker
-from tarry.settings import Settings
+from tarry.settings import PREFIX, Settings
 
 STATE = Path(".tarry")
 """What local processes keep, below the folder they are started in."""
@@ -37,6 +38,12 @@ DEFAULT_APP = f"{EXAMPLES}live:app"
 
 AppOption = Annotated[
     str | None, typer.Option("--app", metavar="MODULE:ATTRIBUTE", help="The application; TARRY_APP by default.")
+]
+ServesOption = Annotated[
+    str | None,
+    typer.Option(
+        "--serves", metavar="NAMES", help="default, all, or names of workers that tools name; TARRY_SERVES by default."
+    ),
 ]
 DatabaseOption = Annotated[Path, typer.Option("--db", help="The file in which a server of its own keeps its state.")]
 
@@ -94,7 +101,7 @@ async def own_worker(app: str, settings: Settings) -> AsyncIterator[Child]:
     """
     require_workers()
     async with contextlib.AsyncExitStack() as stack:
-        environment = dict(os.environ)
+        environment = {f"{PREFIX}SERVES": ALL} | os.environ
         if app.startswith(EXAMPLES) and not environment.get(_TRACKER):
             outside = tracker(TICKETS, log=TRACKER_LOG, environment=environment)
             await _start(outside, stack)
@@ -116,6 +123,12 @@ async def _start(child: Child, stack: contextlib.AsyncExitStack, stop_patience: 
         if await child.wait() == ExitCode.PUT_RIGHT:
             raise Problem(ExitCode.PUT_RIGHT, "worker_refused", last) from None
         raise Problem(ExitCode.BUG, "worker_failed", f"{first} {last}") from None
+
+
+def use_serves(given: str | None) -> None:
+    """From here on this process and its children serve what the command line says."""
+    if given is not None:
+        os.environ[f"{PREFIX}SERVES"] = given
 
 
 def require_workers() -> None:

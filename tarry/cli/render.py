@@ -97,12 +97,14 @@ def work(items: Sequence[WorkItem], now: datetime) -> Table:
     is_forked = any(item.parent for item in items)
     agents = {item.id: item.agent for item in items if item.agent}
     tools = {item.id: item.tool for item in items}
+    is_routed = any(item.worker for item in items)
     table = Table(box=None, pad_edge=False, header_style="dim")
     waiting_columns = ("WAITS FOR", "UNTIL", "ASKS") if is_waiting else ()
     for column in (
         "STATE",
         "KIND",
         "TOOL",
+        *(("WORKER",) if is_routed else ()),
         "AGE",
         *waiting_columns,
         *(("PATH",) if is_asking else ()),
@@ -117,7 +119,8 @@ def work(items: Sequence[WorkItem], now: datetime) -> Table:
         path = (_path(item.path, tools, agents),) if is_asking else ()
         parent = (fork_point(item.parent),) if is_forked else ()
         agent = (item.agent,) if agents else ()
-        texts = (item.tool, duration(now - item.since), *waiting, *path, *parent, *agent, item.id)
+        worker = (f"{item.worker} (none is there)" if item.unserved else item.worker,) if is_routed else ()
+        texts = (item.tool, *worker, duration(now - item.since), *waiting, *path, *parent, *agent, item.id)
         table.add_row(state, item.kind, *(Text(plain(text) or "-") for text in texts))
     return table
 

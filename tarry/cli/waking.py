@@ -39,7 +39,7 @@ async def _wake(output: Output) -> int:
 
 async def _watch(output: Output) -> int:
     harness = await Harness.connect()
-    check = WakeCheck(harness.client, harness.settings.task_queue)
+    check = WakeCheck(harness.client, harness.settings.task_queue, harness.settings.workers)
     told: WakePlan | None = None
     # Ctrl-C is the ordinary end.
     with contextlib.suppress(asyncio.CancelledError):

@@ -17,6 +17,7 @@ from tarry.cli.running import run_async
 from tarry.client import Harness, WorkItem
 from tarry.client.errors import reaching_server
 from tarry.client.questions import find_paths
+from tarry.client.workers import marked
 
 
 def ps(
@@ -30,7 +31,7 @@ def ps(
 async def _ps(output: Output, held: bool) -> int:
     harness = await Harness.connect()
     items = await _with_paths(harness, [item async for item in harness.work(held_only=held)])
-    items = with_conversation_states(items)
+    items = with_conversation_states(await with_workers(harness, items))
     if output.as_json:
         output.json({"work": [item.model_dump(mode="json") for item in items]})
     elif items:
@@ -45,6 +46,12 @@ async def _with_paths(harness: Harness, items: list[WorkItem]) -> list[WorkItem]
     """The items, each question with the path of who asks."""
     paths = await find_paths(harness.client, [item.id for item in items if item.question])
     return [item.model_copy(update={"path": paths.get(item.id, ())}) for item in items]
+
+
+@reaching_server()
+async def with_workers(harness: Harness, items: list[WorkItem]) -> list[WorkItem]:
+    """The items, those marked whose worker is not there."""
+    return await marked(harness.client, items)
 
 
 def with_conversation_states(items: list[WorkItem]) -> list[WorkItem]:

@@ -69,6 +69,8 @@ async def start_task(
     task_id = f"task-{_checked_key(key)}"
     content = digest(canonical_json([call.tool, call.arguments]))
     pairs = [(attributes.STATE, "running"), (attributes.CONVERSATION, task_id), (attributes.TOOL, task.name)]
+    if task.worker:
+        pairs.append((attributes.WORKER, task.worker))
     handle = DurableTaskHandle(client, task, task_id)
     try:
         # An input in a store that the workers do not share would wedge the task.

@@ -248,7 +248,7 @@ class Harness:
         Raises:
             ServerUnavailable: no server answers.
         """
-        return await WakeCheck(self.client, self.settings.task_queue).look()
+        return await WakeCheck(self.client, self.settings.task_queue, self.settings.workers).look()
 
     async def publish(self, app: apps.App) -> str:
         """Let the hooks of `app` count from now on; return their fingerprint. Needs no worker (spec §5.3).

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from datetime import datetime
 from typing import TypeVar
 
@@ -10,6 +10,7 @@ from temporalio.api.workflow.v1 import WorkflowExecutionInfo
 from temporalio.api.workflowservice.v1 import ListWorkflowExecutionsRequest
 from temporalio.client import Client, WorkflowExecution
 
+from tarry.attributes import WORKER
 from tarry.codec import UnreadablePayload
 
 T = TypeVar("T")
@@ -34,11 +35,13 @@ def literal(value: str | datetime) -> str:
 
 
 class QueueLists:
-    """The workflows whose tasks go to one queue. They are some milliseconds behind."""
+    """The workflows whose tasks go to one queue, those alone whose code `workers` run. Some milliseconds behind."""
 
-    def __init__(self, client: Client, task_queue: str) -> None:
+    def __init__(self, client: Client, task_queue: str, workers: Sequence[str] = ()) -> None:
         self._client = client
         self._ours = f"TaskQueue = {literal(task_queue)}"
+        if workers:
+            self._ours += f" AND {WORKER.name} IN ({', '.join(map(literal, workers))})"
 
     async def count_open(self, query: str) -> int:
         """How many that are open fit `query`."""

@@ -8,13 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from datetime import UTC, datetime, timedelta
 
-from temporalio.api.enums.v1 import TaskQueueType
-from temporalio.api.taskqueue.v1 import TaskQueue
 from temporalio.api.workflow.v1 import WorkflowExecutionInfo
-from temporalio.api.workflowservice.v1 import DescribeTaskQueueRequest
 from temporalio.client import Client
 from temporalio.converter import decode_typed_search_attributes
 
@@ -23,10 +20,11 @@ from tarry.attributes import DEADLINE, STATE
 from tarry.client.errors import reaching_server
 from tarry.client.lists import QueueLists, literal
 from tarry.client.pairing import Pairing
+from tarry.client.workers import ACTIVITIES, WORKFLOWS, has_backlog
 from tarry.core.protocol import GENERATION
+from tarry.core.routing import ALL, DEFAULT, queue_of
 from tarry.core.wake_plan import WakePlan, Why
 
-_QUEUES = (TaskQueueType.TASK_QUEUE_TYPE_WORKFLOW, TaskQueueType.TASK_QUEUE_TYPE_ACTIVITY)
 _RUNS_ITSELF = f'WorkflowType != "{GENERATION}" AND {STATE.name} = "running"'
 
 _WINDOWS = (timedelta(hours=1), timedelta(days=1), timedelta(days=30), timedelta(days=900), MAX_AHEAD)
@@ -39,12 +37,20 @@ _LOAD = 0.1
 
 
 class WakeCheck:
-    """Looks at one task queue. Keep it for the next look: what has not changed is not read again."""
+    """Looks at one deployment, for the workers that `serves` names, `default` for workflows and code that names none.
 
-    def __init__(self, client: Client, task_queue: str) -> None:
+    Keep it for the next look: what has not changed is not read again.
+    """
+
+    def __init__(self, client: Client, task_queue: str, serves: Sequence[str] = (DEFAULT,)) -> None:
         self._client = client
-        self._queue = task_queue
-        self._lists = QueueLists(client, task_queue)
+        special = [name for name in serves if name not in (DEFAULT, ALL)]
+        # All that runs keeps the default worker: what runs elsewhere asks its workflow for this and that.
+        self._is_default = len(special) < len(serves)
+        self._queues = [(queue_of(task_queue, name), ACTIVITIES) for name in special]
+        if self._is_default:
+            self._queues += [(task_queue, WORKFLOWS), (task_queue, ACTIVITIES)]
+        self._lists = QueueLists(client, task_queue, () if self._is_default else special)
         self._pairing = Pairing(self._lists)
 
     @reaching_server()
@@ -85,20 +91,11 @@ class WakeCheck:
             return "running"
         if await self._lists.count_open(f"{DEADLINE.name} <= {literal(now)}"):
             return "deadline"
-        return "running" if await self._pairing.has_lone_run(now) else ""
+        return "running" if self._is_default and await self._pairing.has_lone_run(now) else ""
 
     async def _has_backlog(self) -> bool:
-        for kind in _QUEUES:
-            request = DescribeTaskQueueRequest(
-                namespace=self._client.namespace,
-                task_queue=TaskQueue(name=self._queue),
-                task_queue_type=kind,
-                report_stats=True,
-                # The statistics cover all partitions, and are some seconds old; this is of one partition, and fresh.
-                include_task_queue_status=True,
-            )
-            found = await self._client.workflow_service.describe_task_queue(request, retry=True)
-            if found.stats.approximate_backlog_count > 0 or found.task_queue_status.backlog_count_hint > 0:
+        for queue, kind in self._queues:
+            if await has_backlog(self._client, queue, kind):
                 return True
         return False
 

@@ -13,6 +13,7 @@ from tarry.codec import UnreadablePayload
 from tarry.core.lineage import PARENT_MEMO, Parent
 from tarry.core.messages import Frozen
 from tarry.core.protocol import CONVERSATION, DURABLE_TASK, GENERATION, TOOL_CALL
+from tarry.core.routing import queue_of
 from tarry.core.subagents.protocol import PATH_MEMO
 from tarry.core.waiting import PARKED_MEMO, ParkedNote
 
@@ -44,12 +45,16 @@ class WorkItem(Frozen):
     )
     parent: Parent | None = Field(default=None, description="of a conversation that is a fork")
     agent: str = Field(default="", description="of a conversation that is a subagent's: its path, from `/root` down")
+    worker: str = Field(default="", description="that runs its code; empty: the default one")
+    queue: str = Field(default="", description="the task queue of its code")
+    unserved: bool = Field(default=False, description="no worker of that name is there, as far as somebody looked")
 
 
 async def work_item(execution: WorkflowExecution) -> WorkItem:
     """What a list, or a description, says of a workflow."""
     found = execution.typed_search_attributes
     note = await parked_note(execution)
+    worker = found.get(attributes.WORKER) or ""
     return WorkItem(
         id=execution.id,
         kind=kind_of(execution),
@@ -62,6 +67,8 @@ async def work_item(execution: WorkflowExecution) -> WorkItem:
         question=note.text if note else "",
         parent=await parent_of(execution),
         agent=await listed_memo(execution, PATH_MEMO, "", str),
+        worker=worker,
+        queue=queue_of(execution.task_queue, worker),
     )
 
 

@@ -29,9 +29,12 @@ DEADLINE = Attribute("TarryDeadline", "Datetime")
 REGISTRY = Attribute("TarryRegistry", "Keyword")
 """Of a call that waits before its intent: the fingerprint of the hooks that were asked; it counts while gated."""
 
+WORKER = Attribute("TarryWorker", "Keyword")
+"""Of a call or a task whose code is run by a worker of that name; unset: by the default one (spec §25.1)."""
+
 # Nothing sets this yet: subagents will. It is registered from the start, since a workflow that sets one which its
 # namespace does not know is stuck.
 PATH = Attribute("TarryPath", "Keyword")
 
-ATTRIBUTES = (STATE, CONVERSATION, TOOL, WAITING_FOR, DEADLINE, REGISTRY, PATH)
+ATTRIBUTES = (STATE, CONVERSATION, TOOL, WAITING_FOR, DEADLINE, REGISTRY, WORKER, PATH)
 """All that a namespace must know before a worker of ours may run on it."""

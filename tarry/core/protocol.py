@@ -228,6 +228,7 @@ class ResolvedCall(Frozen):
     shown: dict[str, Any] | None = Field(
         default=None, description="the arguments as lists and summaries show them; None: as they are (spec §20.4)"
     )
+    worker: str = Field(default="", description="that runs its code; empty: the default one (spec §25.1)")
 
 
 class ModelTurn(Beside):
@@ -327,6 +328,7 @@ class ToolOutcome(Frozen):
     handoff: str | None = Field(default=None, description="ends the run, and begins the context of the next one")
     usage: Usage | None = Field(default=None, description="that its code reported in this run")
     acks: tuple[PlainSignal, ...] = Field(default=(), description="sent by its call once it is in history")
+    worker: str | None = Field(default=None, description="of what is not here: where it is now; None: not known")
 
 
 class Reconciliation(Frozen):

@@ -59,6 +59,11 @@ class DeclaredTool(Protocol):
         ...
 
     @property
+    def worker(self) -> str:
+        """Which worker runs its code; empty: the default one."""
+        ...
+
+    @property
     def cancel(self) -> object | None:
         """What cleans up after a call that has parked, if anything does."""
         ...
@@ -103,6 +108,7 @@ def _resolve(
         cancels="never" if tool.cancel is None else "parked",
         timeout=tool.timeout.total_seconds(),
         hears_steers=tool.hears_steers,
+        worker=tool.worker,
     )
 
 

@@ -205,14 +205,15 @@ def unavailable(tool: str, parked_with: Any = None, *, has_parked: bool = False)
     return _failure("tool_unavailable", f"{text} It had begun and was waiting; nothing was cleaned up. It kept: {kept}")
 
 
-def not_here(tool: str, published: str | None = None) -> ToolOutcome:
-    """This worker lacks the tool; another may have it (spec §1.4). No model reads this.
+def not_here(tool: str, published: str | None = None, worker: str | None = None) -> ToolOutcome:
+    """This worker lacks the tool; another may have it (spec §1.4), or `worker` has it now. No model reads this.
 
     The details are what an earlier attempt had `published`, None when there was none.
     """
     content = Bounded("")
     remark = Diagnostic(severity="error", message=f"Tool {_name(tool)} is not here: this worker does not have it.")
-    return _outcome("not_here", content, [remark], is_error=True, details=published)
+    outcome = _outcome("not_here", content, [remark], is_error=True, details=published)
+    return outcome.model_copy(update={"worker": worker})
 
 
 def lost(tool: str) -> ToolOutcome:

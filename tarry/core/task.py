@@ -285,13 +285,18 @@ def _ran(state: State, outcome: ToolOutcome, call: ResolvedCall) -> Command:
         return Settle(outcome)
     if isinstance(outcome.facts.details, str):
         _keep_output(state, outcome.facts.details)
+    if outcome.worker is not None:  # it has been moved by a deploy
+        state.worker = outcome.worker
     state.not_here += 1
     if state.not_here > NOT_HERE_LIMIT:
         # Its cancel hook is gone with the tool.
         return Unavailable() if state.published is None else Interrupt(state.published)
     if state.published is not None:  # else nothing has run yet that another run could be told from
         _next_run(state)
-    return AskGates(NOT_HERE_PAUSE) if state.phase == "call" else Execute(NOT_HERE_PAUSE)
+    if state.phase == "call":
+        return AskGates(NOT_HERE_PAUSE)
+    # Where it was sent on it should be; when workers of two deploys disagree, they are given time.
+    return Execute() if outcome.worker is not None and state.not_here == 1 else Execute(NOT_HERE_PAUSE)
 
 
 def _cut_off(state: State, call: ResolvedCall, output: str) -> Command:

@@ -68,6 +68,7 @@ class State(BaseModel):
     )
     spent: Ledger = Field(default=Ledger(), description="that it reported, and its children")
     watchers: list[str] = Field(default_factory=list, description="tasks that want to know when this one is over")
+    worker: str | None = Field(default=None, description="where its code has moved to; None: it is where its call says")
     rests: bool = Field(default=False, description="its run was told that it rests, and is asked before it goes on")
 
     @property

@@ -18,6 +18,7 @@ from temporalio.client import Client
 
 from tarry.client import Harness
 from tarry.connect import converter_of, is_server_configured
+from tarry.core.routing import ALL
 from tarry.embedded import EmbeddedServer
 from tarry.processes import Child, environment_of, gateway, worker
 from tarry.settings import PREFIX, Settings, load_settings
@@ -106,6 +107,7 @@ class Stage:
             "task_queue": f"stage-{secrets.token_hex(4)}",
             "heartbeat_timeout": HEARTBEAT_TIMEOUT,
             "shutdown_grace": SHUTDOWN_GRACE,
+            "serves": ALL,
         }
         # On a shared server content is kept where its other clients look for it.
         if self._server is not None:

@@ -28,7 +28,7 @@ def test_the_lines_of_the_example_are_those_of_the_supervisor() -> None:
     now = datetime(2026, 11, 30, 18, tzinfo=UTC)
     tell = teller(lines.append, lambda: now, as_json=False)
     socket, log = ".tarry/scale.sock", ".tarry/scale-1/worker-1.log"
-    tell("ready", pid=1, task_queue="tarry", app="agents:app", socket=socket, min=0, max=1)
+    tell("ready", pid=1, task_queue="tarry", app="agents:app", socket=socket, min=0, max=1, serves=["default"])
     tell("poked", what="ci:dd53c52c5886e54c13c1b797cb5a9ceffd3f3cc8")
     tell("started", worker=1, cause="poke", since=(now - timedelta(seconds=1)).isoformat(), log=log)
     tell("serving", worker=1, pid=25598, seconds={})

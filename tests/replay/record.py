@@ -24,12 +24,26 @@ from tests.replay.scenarios_forks import FORKS
 from tests.replay.scenarios_gates import GATES
 from tests.replay.scenarios_parked import PARKED
 from tests.replay.scenarios_prompt import PROMPT
+from tests.replay.scenarios_routing import ROUTING
 from tests.replay.scenarios_tasks import TASKS
 from tests.replay.scenarios_turns import TURNS
 from tests.replay.studio import Studio
 
 SCENARIOS = (
-    RUNS | PARKED | TASKS | GATES | DOCUMENTS | COMPACTION | BUSY | AGENTS | PROMPT | FORKS | TURNS | TREES | DELEGATING
+    RUNS
+    | PARKED
+    | TASKS
+    | GATES
+    | DOCUMENTS
+    | COMPACTION
+    | BUSY
+    | AGENTS
+    | PROMPT
+    | FORKS
+    | TURNS
+    | TREES
+    | DELEGATING
+    | ROUTING
 )
 
 

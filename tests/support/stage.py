@@ -21,6 +21,7 @@ from tarry.embedded import EmbeddedServer
 from tarry.models import Model
 from tarry.settings import Settings
 from tarry.tools import Tool
+from workers.special import build_special
 from workers.worker import build_worker
 
 
@@ -42,6 +43,10 @@ class Stage:
     def worker(self, app: App | None = None) -> Worker:
         """One more worker, to be used with `async with`."""
         return build_worker(self.client, app or self.app, self.settings)
+
+    def special(self, name: str, app: App | None = None) -> Worker:
+        """A worker that runs only the tools that name it, to be used with `async with`."""
+        return build_special(self.client, app or self.app, self.settings, name)
 
     async def histories(self, conversation_id: str) -> dict[str, list[str]]:
         """The names of the events of every workflow of a conversation, all its runs, by workflow id."""

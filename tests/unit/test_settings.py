@@ -23,6 +23,7 @@ def test_without_variables_every_setting_has_its_default() -> None:
         "app": None,
         "deployment": None,
         "build": None,
+        "serves": "default",
         "heartbeat_timeout": 8.0,
         "restart_limit": 5,
         "shutdown_grace": 30.0,

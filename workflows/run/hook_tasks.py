@@ -81,6 +81,6 @@ async def _start(
             permit_of=permit.of,
         ),
         result_type=TaskOutcome,
-        **options.child(task_id, run.conversation_id, content, options.summary(call), call.tool),
+        **options.child(task_id, run.conversation_id, content, options.summary(call), call),
     )
     return await stop.watch_child(child)

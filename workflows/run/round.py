@@ -115,7 +115,7 @@ class Round:
                 permit_of=self._permit.of,
             ),
             result_type=ToolOutcome,
-            **options.child(task_id, self._input.conversation_id, arguments, options.summary(call), call.tool),
+            **options.child(task_id, self._input.conversation_id, arguments, options.summary(call), call),
         )
         telling = asyncio.ensure_future(self._mailbox.tell_steers(child.id)) if call.hears_steers else None
         try:

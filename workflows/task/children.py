@@ -93,7 +93,7 @@ class Children:
     ) -> ChildWorkflowHandle[Any, ToolOutcome | TaskOutcome]:
         call = wanted.call
         config = options.child(
-            child.task_id, conversation_id or child.task_id, child.digest, options.summary(call), call.tool
+            child.task_id, conversation_id or child.task_id, child.digest, options.summary(call), call
         )
         outcome = _OUTCOMES[wanted.kind]
         if wanted.kind == "task":

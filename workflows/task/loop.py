@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 from temporalio import workflow
 from temporalio.common import RawValue
 from temporalio.exceptions import ActivityError
-from temporalio.workflow import ActivityHandle
+from temporalio.workflow import ActivityConfig, ActivityHandle
 
 from signals.box import Box
 from signals.parking import InvalidPark, Park, Sleep, Wait, Wake, park_on
@@ -45,6 +45,7 @@ from workflows.task import watching
 from workflows.task.children import Children
 from workflows.task.port import Port
 from workflows.task.resting import Rest, show_details, show_parked, show_running
+from workflows.task.routing import show_worker, to_worker
 
 MAX_QUIET_UPDATES = 1_000
 """Updates in one run after which a quiet task turns over. It decides on commands: change it only behind a patch."""
@@ -196,7 +197,20 @@ class Loop(ABC):
             case StepRequest():
                 return machine.Moved(end.root.checkpoint)
             case _:
+                self._follow(end.root.worker)
                 return machine.Ran(end.root)
+
+    def routed(self, config: ActivityConfig) -> ActivityConfig:
+        """An activity that runs code of the task, for the worker that has it."""
+        return to_worker(config, self._worker)
+
+    @property
+    def _worker(self) -> str:
+        return self._policy.worker if self._state.worker is None else self._state.worker
+
+    def _follow(self, worker: str | None) -> None:
+        if worker is not None and worker != self._worker:
+            show_worker(worker)
 
     def _parked(self, wanted: ParkRequest) -> machine.Event:
         try:

@@ -59,11 +59,11 @@ class Task(Durable):
                 return _settled(results.unavailable(name, self._state.checkpoint, has_parked=self._state.has_parked))
 
     def _start_run(self) -> ActivityHandle[RawValue]:
-        config = options.tool_run(self._input.call, self._settings)
+        config = self.routed(options.tool_run(self._input.call, self._settings))
         return workflow.start_activity(TASK_RUN, self._run_input(), result_type=RawValue, **config)
 
     def _start_clean_up(self) -> ActivityHandle[RawValue]:
-        config = options.clean_up(self._input.call, self._settings, self._time_left())
+        config = self.routed(options.clean_up(self._input.call, self._settings, self._time_left()))
         return workflow.start_activity(TASK_CLEAN_UP, self._run_input(), result_type=RawValue, **config)
 
     def _lost(self) -> ToolOutcome:

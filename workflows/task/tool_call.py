@@ -126,15 +126,15 @@ class ToolCall(Durable):
                 return self._state.phase == "execute"
 
     def _start_run(self) -> ActivityHandle[RawValue]:
-        config = options.tool_run(self._input.call, self._input.settings)
+        config = self.routed(options.tool_run(self._input.call, self._input.settings))
         return workflow.start_activity(TOOL_RUN, self._run_input(), result_type=RawValue, **config)
 
     def _start_reconcile(self) -> ActivityHandle[RawValue]:
-        config = options.reconcile(self._input.call, self._input.settings)
+        config = self.routed(options.reconcile(self._input.call, self._input.settings))
         return workflow.start_activity(RECONCILE, self._run_input(), result_type=RawValue, **config)
 
     def _start_clean_up(self) -> ActivityHandle[RawValue]:
-        config = options.clean_up(self._input.call, self._settings, self._time_left())
+        config = self.routed(options.clean_up(self._input.call, self._settings, self._time_left()))
         return workflow.start_activity(CLEAN_UP, self._run_input(), result_type=RawValue, **config)
 
     def _lost(self) -> ToolOutcome:
