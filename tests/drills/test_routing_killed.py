@@ -9,9 +9,9 @@ import pytest
 
 from tests.support.drills import ONCE_EACH, ROUND, Aftermath, Arrival, Drill
 from tests.support.histories import Account
-from tests.support.routed_app import WORKER
 from tests.support.routing import scheduled
 
+WORKER = "special"
 SPECIAL = {"TARRY_SERVES": WORKER}
 
 

@@ -6,6 +6,4 @@ from dataclasses import replace
 
 from tests.support import drill_app
 
-WORKER = "special"
-
-app = replace(drill_app.app, extensions=[replace(one, worker=WORKER) for one in drill_app.app.extensions])
+app = replace(drill_app.app, extensions=[replace(one, worker="special") for one in drill_app.app.extensions])
