@@ -60,6 +60,7 @@ def test_without_variables_every_setting_has_its_default() -> None:
         "inbox_tokens": None,
         "inbox_user_header": None,
         "inbox_proxy_secret": None,
+        "trace_content": False,
     }
 
 
