@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.drills import ONCE_EACH, ROUND, Aftermath, Arrival, Drill
+from tests.support.drills import ONCE_EACH, ROUND, Aftermath, Drill
 from tests.support.histories import Account
 from tests.support.routing import scheduled
 
@@ -74,7 +74,7 @@ async def test_default_worker_is_killed_and_code_elsewhere_runs_on_once(routed: 
         default = await on.worker()
         await on.worker(**SPECIAL)
         submission = await on.submit("unsafe", stop_at=["before the effect"])
-        inside: Arrival = await on.reached(submission)
+        inside = await on.reached(submission)
         await default.kill()
         inside.let_go()
         await on.worker()
