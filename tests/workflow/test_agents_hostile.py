@@ -63,9 +63,7 @@ async def test_no_plain_signal_stops_a_tree(server: EmbeddedServer, tmp_path: Pa
         handle = on.on.client.get_workflow_handle(on.tree.id)
         for name in SIGNALS:
             for args in RUBBISH:
-                # A bare object is a readable snapshot: one without agents.
-                if not (name == RELOAD and args in ([{}], RUBBISH[8], RUBBISH[9], RUBBISH[10], [NOBODY], RUBBISH[12])):
-                    await handle.signal(name, args=args)
+                await handle.signal(name, args=args)
 
         await works(on)
 
@@ -75,11 +73,29 @@ async def test_no_update_stops_a_tree(server: EmbeddedServer, tmp_path: Path, na
     async with grove(server, tmp_path) as on:
         handle = on.on.client.get_workflow_handle(on.tree.id)
         for args in [*RUBBISH, [{"signal": "other", "key": "k", "value": 1}]]:
-            if not (name == RELOAD and args and isinstance(args[0], dict)):
-                with pytest.raises(WorkflowUpdateFailedError):
-                    await handle.execute_update(name, args=args)
+            with pytest.raises(WorkflowUpdateFailedError):
+                await handle.execute_update(name, args=args)
 
         await works(on)
+
+
+async def test_a_reload_that_names_no_agents_changes_nothing_and_an_event_says_why(
+    server: EmbeddedServer, tmp_path: Path
+) -> None:
+    async with grove(server, tmp_path) as on:
+        before = await on.tree.snapshot()
+        where = ("--workflow-id", on.tree.id, "--name", RELOAD)
+        await succeeds(server, "workflow", "signal", *where, "--input", "{}")
+        with pytest.raises(WorkflowUpdateFailedError) as refused:
+            await on.on.client.get_workflow_handle(on.tree.id).execute_update(RELOAD, {})
+
+        assert await on.tree.snapshot() == before
+        (event,) = (await on.tree.list()).events
+        assert (event.kind, event.path) == ("reload", "/root")
+        assert event.detail.startswith("refused: a reload names the agents")
+        assert "`definitions`" in str(refused.value.cause)
+        await succeeds(server, "workflow", "signal", *where, "--input", '{"definitions": []}')
+        assert (await on.tree.snapshot()).definitions == ()
 
 
 async def test_a_tree_that_a_shell_starts_without_an_input_has_no_agents_and_answers(

@@ -19,6 +19,7 @@ from signals.data import clean
 from signals.schema import MAX_NAME
 from tarry.core.settled import SUBMISSION_SETTLED, Settled
 from tarry.core.subagents.definition import Snapshot
+from tarry.core.subagents.foreseen import check_reload
 from tarry.core.subagents.orders import BeginTurn
 from tarry.core.subagents.protocol import (
     READ_DONE,
@@ -35,6 +36,7 @@ from tarry.core.subagents.protocol import (
 from tarry.core.subagents.refusing import Refused
 from tarry.core.subagents.tree import Tree
 from tarry.core.waiting import REFUSED
+from workflows import patches
 from workflows.ends import read_signal
 
 
@@ -60,12 +62,23 @@ def _take(tree: Tree, name: str, args: Sequence[RawValue]) -> bool:
     elif name == REPORTED and (report := read_signal(args, Reported)) is not None:
         tree.reported(report, now)
     elif name == RELOAD and (snapshot := read_signal(args, Snapshot)) is not None:
-        tree.reload(snapshot, now)
+        _reload(tree, snapshot)
     elif name == SUBMISSION_SETTLED.name and (envelope := read_signal(args, dict)) is not None:
         return _take_settled(tree, envelope.get("value"))
     else:
         return False
     return True
+
+
+def _reload(tree: Tree, snapshot: Snapshot) -> None:
+    """One that is refused leaves an event that says why, since a plain signal has no answer."""
+    try:
+        if snapshot.is_bare and workflow.patched(patches.BARE_RELOADS):
+            check_reload(snapshot)
+    except Refused as error:
+        tree.events.add("reload", tree.path_of(tree.root), workflow.now(), detail=f"refused: {error}")
+        raise
+    tree.reload(snapshot, workflow.now())
 
 
 def _take_settled(tree: Tree, value: Any) -> bool:

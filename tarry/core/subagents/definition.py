@@ -50,6 +50,11 @@ class Snapshot(Frozen):
     settings: SubagentSettings = SubagentSettings()
     problems: tuple[str, ...] = ()
 
+    @property
+    def is_bare(self) -> bool:
+        """Whether it does not even say that it has no definitions, as an empty object from a shell."""
+        return "definitions" not in self.model_fields_set
+
     def find(self, name: str) -> AgentDefinition | None:
         """The definition of that name."""
         return next((one for one in self.definitions if one.name == name), None)

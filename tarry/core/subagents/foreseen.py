@@ -7,9 +7,25 @@ from __future__ import annotations
 
 from pydantic import BaseModel
 
+from tarry.core.subagents.definition import Snapshot
 from tarry.core.subagents.mailbox import Mailbox
 from tarry.core.subagents.protocol import FollowUp, Interrupt, ReadUpdates, SendMessage, StartAgent
+from tarry.core.subagents.refusing import Refused
 from tarry.core.subagents.tree import Tree
+
+
+def check_reload(snapshot: Snapshot) -> None:
+    """Whether it says which agents there are to be, if only that there are none.
+
+    Raises:
+        Refused: `invalid`; an empty object would take them all away.
+    """
+    if snapshot.is_bare:
+        raise Refused(
+            "invalid",
+            "a reload names the agents that there are to be, in `definitions`; `tarry agents reload` sends those of "
+            "this host",
+        )
 
 
 class ForeseeingTree(Tree):
@@ -35,6 +51,8 @@ class ForeseeingTree(Tree):
             case Interrupt() if self.answers.find("interrupt", request.caller.task_id, request) is None:
                 self.check_caller(request.caller)
                 self._descendant(request.caller, request.target)
+            case Snapshot():
+                check_reload(request)
 
     def _foresee_start(self, request: StartAgent) -> None:
         if self._started_by(request) is not None:
