@@ -44,6 +44,8 @@ def drill(
     a tracker. No other server is touched, whatever Temporal's settings name. Without a name: the list.
     """
     output = Output(as_json=as_json)
+    if everything and names:
+        raise typer.BadParameter("give names or --all, not both")
     chosen = list(DRILLS) if everything else _named(names or [])
     if listing or not chosen:
         return _list(chosen or DRILLS, output)

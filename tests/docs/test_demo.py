@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import signal
-from asyncio.subprocess import Process
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,7 @@ from tarry import cli
 from tarry.demo.policies import Facts, Policy, PolicyFacts, broken_promises
 from tarry.demo.triage import open_ticket, search_logs
 from tests.docs.conftest import Demos
-from tests.support.programs import TARRY, Ended, end_of, living_in, run, start
+from tests.support.programs import TARRY, Ended, end_of, line_with, living_in, run, start
 
 POLICIES: tuple[Policy, ...] = ("default", "safe", "keyed")
 INTERRUPTED = "Tool open_ticket was interrupted and may have partially run. Find out what it did before repeating it."
@@ -40,15 +39,6 @@ declaration                   after crash  in the end  runs  committed result
 
 async def policies(folder: Path, *options: str, **environment: str) -> Ended:
     return await run(TARRY, "demo", "policies", *options, cwd=folder, **environment)
-
-
-async def line_with(process: Process, text: str) -> str:
-    """Read on until a line holds `text`."""
-    assert process.stdout is not None
-    async for line in process.stdout:
-        if text in line.decode():
-            return line.decode()
-    raise AssertionError(f"it ended without saying {text!r}")
 
 
 def masked(line: str) -> str:

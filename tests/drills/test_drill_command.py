@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import signal
 from pathlib import Path
 
+import httpx
 import pytest
 
 from tarry import cli
@@ -13,7 +15,8 @@ from tarry.drills.kit.ground import Ground
 from tarry.drills.kit.report import DrillReport
 from tarry.drills.kit.runner import play
 from tarry.drills.registry import DRILLS
-from tests.support.programs import TARRY, living_in, run
+from tests.support.programs import TARRY, end_of, line_with, living_in, run, start
+from tests.support.waiting import eventually
 
 
 async def test_a_drill_tells_of_each_step_what_it_did_expected_and_found(tmp_path: Path) -> None:
@@ -104,3 +107,38 @@ def test_a_drill_that_fails_ends_the_command_with_code_1_and_all_its_facts(
     facts = json.loads(capsys.readouterr().out)
     assert (code, facts["exit_code"], facts["failed"], facts["error"]["code"]) == (1, 1, 1, "drill_failed")
     assert facts["drills"][0]["steps"][0]["found"] == ["counted: 1 (wanted: 2)"]
+
+
+async def test_ctrl_c_ends_the_command_with_all_its_processes(tmp_path: Path) -> None:
+    process = await start(TARRY, "drill", "crash-matrix", "--short", cwd=tmp_path)
+    await eventually(lambda: the_programs_in(tmp_path), lambda found: "workers.worker" in found)
+
+    process.send_signal(signal.SIGINT)
+    ended = await end_of(process)
+
+    assert (ended.code, ended.stderr.splitlines()[-1]) == (130, "tarry: interrupted")
+    assert living_in(tmp_path) == []
+
+
+async def the_programs_in(folder: Path) -> str:
+    return "\n".join(living_in(folder))
+
+
+async def test_a_server_that_is_kept_shows_its_pages_until_ctrl_c(tmp_path: Path) -> None:
+    process = await start(TARRY, "drill", "list-parked", "--keep", cwd=tmp_path)
+    page = (await line_with(process, "The server is up until Ctrl-C: ")).split()[-1]
+    async with httpx.AsyncClient() as client:
+        status = (await client.get(page, follow_redirects=True)).status_code
+
+    process.send_signal(signal.SIGINT)
+    ended = await end_of(process)
+
+    assert (status, ended.code) == (200, 0)
+    assert living_in(tmp_path) == []
+
+
+async def test_two_drills_cannot_be_kept_at_once(tmp_path: Path) -> None:
+    ended = await run(TARRY, "drill", "--all", "--keep", cwd=tmp_path)
+
+    assert (ended.code, ended.stderr.count("\n")) == (2, 1)
+    assert "--keep is for one drill: name it" in ended.stderr

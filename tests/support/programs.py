@@ -46,6 +46,15 @@ async def end_of(process: Process, patience: float = PATIENCE) -> Ended:
     return Ended(process.returncode, stdout.decode(), stderr.decode())
 
 
+async def line_with(process: Process, text: str) -> str:
+    """Read on until a line holds `text`."""
+    assert process.stdout is not None
+    async for line in process.stdout:
+        if text in line.decode():
+            return line.decode()
+    raise AssertionError(f"it ended without saying {text!r}")
+
+
 async def run(*command: str, cwd: Path, **environment: str) -> Ended:
     """Start a program and wait for its end."""
     return await end_of(await start(*command, cwd=cwd, **environment))

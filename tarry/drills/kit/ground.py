@@ -22,7 +22,7 @@ from tarry.core.messages import ToolMessage
 from tarry.core.protocol import SubmissionView
 from tarry.demo.tracker import Ticket, tickets_at, tracker
 from tarry.drills.kit.cell import Cell
-from tarry.drills.kit.points import PATIENCE, VARIABLE, Arrival, Points
+from tarry.drills.kit.points import VARIABLE, Arrival, Points, in_time
 from tarry.drills.kit.report import StepReport
 from tarry.drills.kit.step import Step
 from tarry.embedded import EmbeddedServer, ServerOptions
@@ -104,12 +104,12 @@ class Ground:
 
     @asynccontextmanager
     async def step(self, title: str, *, expected: str) -> AsyncIterator[Step]:
-        """A step, which is told when it is over. An exception in it fails it and goes on."""
+        """A step, which is told when it is over. An exception in it fails it, and leaves it."""
         step = Step(title, expected, self.environment())
         begun = time.monotonic()
         try:
             yield step
-        except Exception as error:
+        except BaseException as error:  # one that was interrupted is not ok either
             step.failed(line_of(error))
             raise
         finally:
@@ -147,8 +147,7 @@ class Ground:
         submission = await conversation.submit(text)
         if submission.view is None and any(worker.pid for worker in self.workers):
             # A slow worker: only the server has it yet.
-            async with asyncio.timeout(PATIENCE):
-                submission.view = await submission.status()
+            submission.view = await in_time(submission.status(), f"no worker has taken {text!r}")
         return submission
 
     async def held(self, submission: Submission) -> Arrival:
@@ -180,8 +179,7 @@ class Ground:
         Raises:
             TimeoutError: it has none within 120 s.
         """
-        async with asyncio.timeout(PATIENCE):
-            return await submission.wait()
+        return await in_time(submission.wait(), f"no answer in {submission.conversation_id}")
 
     async def results(self, conversation_id: str) -> list[str]:
         """The results of a conversation's calls as its model read them: of each the code, or the text. Needs a worker.
@@ -212,7 +210,7 @@ def call_of(submission: Submission) -> str:
     return f"{run_of(submission)}/t1.0"
 
 
-def line_of(error: Exception) -> str:
+def line_of(error: BaseException) -> str:
     """What went wrong, as one line."""
     said = " ".join(str(error).split())
     return f"{type(error).__name__}: {said}" if said else type(error).__name__

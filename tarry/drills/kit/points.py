@@ -12,9 +12,9 @@ import os
 import signal
 import socket
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass
-from typing import Self
+from typing import Self, TypeVar
 
 LOOPBACK = "127.0.0.1"
 VARIABLE = "DRILL_POINTS"
@@ -22,6 +22,8 @@ VARIABLE = "DRILL_POINTS"
 
 PATIENCE = 120.0
 """Seconds after which what was not reached never will be, such as a point or an answer."""
+
+T = TypeVar("T")
 
 
 @dataclass
@@ -79,8 +81,8 @@ class Points:
         Raises:
             TimeoutError: it was not reached within 120 s.
         """
-        async with asyncio.timeout(PATIENCE):
-            return await self._arrivals[conversation_id].get()
+        left = self._plans.get(conversation_id, [])
+        return await in_time(self._arrivals[conversation_id].get(), f"{conversation_id} does not come to {left}")
 
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         told = await reader.readline()
@@ -96,6 +98,19 @@ class Points:
             arrival.signal()
         self._waiting.append(arrival)
         return self._arrivals[arrival.conversation_id].put_nowait(arrival)
+
+
+async def in_time(what: Awaitable[T], otherwise: str) -> T:
+    """What it comes to.
+
+    Raises:
+        TimeoutError: it did not within 120 s, told as `otherwise`.
+    """
+    try:
+        async with asyncio.timeout(PATIENCE):
+            return await what
+    except TimeoutError:
+        raise TimeoutError(f"{otherwise} within {PATIENCE:g} s") from None
 
 
 def stop_at(point: str, conversation_id: str) -> None:
