@@ -20,6 +20,7 @@ from tarry.cli.exits import ExitCode
 from tarry.cli.explanation import Explanation, drawn
 from tarry.cli.output import JsonOption, Output
 from tarry.cli.running import run_async
+from tarry.cli.turns import newest_turns
 from tarry.cli.work import with_conversation_states
 from tarry.client import Harness, WorkItem
 from tarry.client.errors import reaching_server
@@ -66,6 +67,7 @@ async def _found(harness: Harness, task_id: str) -> Explanation:
         note=await parked_note(description) if is_open else None,
         task=None if is_group else await view_at_once(harness.client, task_id),
         parts=tuple(parts),
+        turns=tuple(await newest_turns(harness.client, task_id)) if is_open and item.kind == "generation" else (),
     )
 
 
@@ -93,6 +95,8 @@ def _next_step(task: PendingWorkflowTaskInfo, now: datetime) -> Iterator[str]:
 
 def _running(activity: PendingActivityInfo, now: datetime) -> str:
     words = [activity.activity_type.name.removeprefix("tarry."), f"attempt {activity.attempt}"]
+    if activity.paused:
+        words.append(_paused(activity, now))
     if activity.HasField("last_started_time"):
         words.append(f"since {_age(activity.last_started_time, now)}")
     elif activity.state == PendingActivityState.PENDING_ACTIVITY_STATE_SCHEDULED:
@@ -100,6 +104,12 @@ def _running(activity: PendingActivityInfo, now: datetime) -> str:
     if activity.HasField("last_failure"):
         words.append(f"failed before: {activity.last_failure.message}")
     return ", ".join(words)
+
+
+def _paused(activity: PendingActivityInfo, now: datetime) -> str:
+    why = activity.pause_info.manual.reason
+    told = f"paused for {_age(activity.pause_info.pause_time, now)}{f' ({why})' if why else ''}"
+    return f"{told}: `temporal activity unpause --activity-id {activity.activity_id}` lets it go on"
 
 
 def _age(moment: Timestamp, now: datetime) -> str:

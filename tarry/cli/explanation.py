@@ -16,6 +16,7 @@ from rich.text import Text
 
 from signals.tokens import SignalKey
 from tarry.cli import render
+from tarry.cli.turns import Turn, reset_command
 from tarry.client import WorkItem
 from tarry.core.waiting import ParkedNote, TaskView
 from tarry.core.wake_command import signal_command, wake_command
@@ -40,6 +41,7 @@ class Explanation:
         note: what a parked task says of itself, with no worker up.
         task: what a worker says of it; None when none answered, and of what is no task.
         parts: what is not over below it.
+        turns: the newest turns of a run that is open.
     """
 
     item: WorkItem
@@ -48,6 +50,7 @@ class Explanation:
     note: ParkedNote | None = None
     task: TaskView | None = None
     parts: tuple[WorkItem, ...] = ()
+    turns: tuple[Turn, ...] = ()
 
     @property
     def keys(self) -> tuple[SignalKey, ...]:
@@ -102,6 +105,7 @@ class Explanation:
             "parked": self.note and self.note.model_dump(mode="json"),
             "task": self.task and self.task.model_dump(mode="json"),
             "wake_commands": self.wake_commands,
+            "turns": [turn.model_dump(mode="json") for turn in self.turns],
             "work": [part.model_dump(mode="json") for part in self.parts],
         }
 
@@ -163,4 +167,9 @@ def _advice(explanation: Explanation) -> Iterator[tuple[str, list[str]]]:
     held = [part.id for part in (item, *explanation.parts) if part.state == "held"]
     if held:
         yield "Held work runs again with:", [f"tarry retry {shlex.quote(task_id)}" for task_id in held]
+    if explanation.turns:
+        yield (
+            "A reset has the model asked again for a turn; calls that it makes again are taken over, not repeated:",
+            [reset_command(item.id, turn) for turn in explanation.turns],
+        )
     yield "Stop it with:", [f"tarry abort {shlex.quote(item.id)}"]

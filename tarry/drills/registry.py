@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from tarry.drills.cancelling import cancel
 from tarry.drills.kit.drill import Drill
 from tarry.drills.list_parked import list_parked
 from tarry.drills.matrix.play import crash_matrix
+from tarry.drills.reset_turn import reset_turn
+from tarry.drills.signalling import signal
+from tarry.drills.terminating import terminate
 
-DRILLS: tuple[Drill, ...] = (crash_matrix, list_parked)
+DRILLS: tuple[Drill, ...] = (crash_matrix, list_parked, signal, cancel, terminate, reset_turn)
 
 
 class UnknownDrill(Exception):

@@ -11,6 +11,7 @@ from signals.box import Receipt
 from signals.parking import Ask, Park
 from signals.tokens import SignalKey
 from tarry.cli.explanation import Explanation, drawn
+from tarry.cli.turns import Turn
 from tarry.client import WorkItem
 from tarry.core.parked_note import parked_note
 from tarry.core.waiting import TaskView
@@ -133,3 +134,15 @@ def test_held_work_says_how_to_run_it_again() -> None:
 
 def test_what_is_over_is_not_offered_to_be_moved() -> None:
     assert commands(Explanation(item(), closed="terminated")) == []
+
+
+def test_open_run_says_how_the_model_is_asked_again_for_a_turn() -> None:
+    run = item(id="c~ab/g1", kind="generation", state="running", tool="")
+
+    explained = Explanation(run, turns=(Turn(turn=2, event_id=19),))
+
+    assert commands(explained) == [
+        "temporal workflow reset --workflow-id 'c~ab/g1' --event-id 19 --reason 'ask turn 2 again'",
+        "tarry abort 'c~ab/g1'",
+    ]
+    assert explained.facts()["turns"] == [{"turn": 2, "event_id": 19}]
