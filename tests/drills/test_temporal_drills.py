@@ -6,26 +6,23 @@ from pathlib import Path
 
 import pytest
 
-from tarry.drills.cancelling import cancel
 from tarry.drills.kit.report import DrillReport
 from tarry.drills.kit.runner import play_all
-from tarry.drills.list_parked import list_parked
-from tarry.drills.reset_turn import reset_turn
-from tarry.drills.signalling import signal
-from tarry.drills.terminating import terminate
+from tarry.drills.registry import DRILLS
 
-DRILLS = (list_parked, signal, cancel, terminate, reset_turn)
+PLAYED = [drill for drill in DRILLS if drill.name != "crash-matrix"]
+"""That one has tests of its own."""
 
 
 @pytest.fixture(scope="module")
 async def reports(tmp_path_factory: pytest.TempPathFactory) -> dict[str, DrillReport]:
     """How each of them went, by name; all are played once, beside each other."""
     folder: Path = tmp_path_factory.mktemp("drills")
-    played = await play_all(DRILLS, folder, short=True, progress=lambda drill, step: None, over=lambda report: None)
+    played = await play_all(PLAYED, folder, short=True, progress=lambda drill, step: None, over=lambda report: None)
     return {report.name: report for report in played}
 
 
-@pytest.mark.parametrize("name", [drill.name for drill in DRILLS])
+@pytest.mark.parametrize("name", [drill.name for drill in PLAYED])
 async def test_drill_finds_what_it_expects(reports: dict[str, DrillReport], name: str) -> None:
     report = reports[name]
 

@@ -47,7 +47,8 @@ async def signal(on: Ground) -> None:
 
     gala, picnic = await begin(on, "gala", "ask ana | say Done."), await begin(on, "picnic", "ask ana | say Done.")
     await begin(on, "fair", "ask ben | say Done.")
-    await parked(on, "gala"), await parked(on, "picnic")
+    await parked(on, "gala")
+    await parked(on, "picnic")
     other = await parked(on, "fair", "ben")
 
     async with on.step(
