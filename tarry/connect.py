@@ -40,6 +40,7 @@ from tenacity import AsyncRetrying, retry_if_exception_type, stop_after_delay, w
 from tarry.codec import Codec, Keyring, load_keyring
 from tarry.codec.unreadable import ClosedConverter, EncryptedConverter
 from tarry.core.attributes import ATTRIBUTES, Attribute
+from tarry.seeing.store import CountedStore
 from tarry.seeing.tracing import plugins
 from tarry.settings import Settings, load_settings
 from tarry.store import is_blob_name, open_store
@@ -119,7 +120,7 @@ def data_converter(store_url: str, keyring: Keyring | None = None) -> DataConver
     Raises:
         StoreError: no store can be at `store_url`.
     """
-    storage = _Storage(drivers=[open_store(store_url)], payload_size_threshold=INLINE_BYTES)
+    storage = _Storage(drivers=[CountedStore(open_store(store_url))], payload_size_threshold=INLINE_BYTES)
     encrypts = keyring is not None and keyring.active is not None
     return DataConverter(
         payload_converter_class=_PayloadConverter,

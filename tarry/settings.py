@@ -5,7 +5,7 @@ Where the Temporal server is belongs to Temporal's own variables (`tarry.connect
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 from pydantic import Field, SecretStr, ValidationError, field_validator, model_validator
 from pydantic_core import ErrorDetails, PydanticCustomError
@@ -223,6 +223,19 @@ class Settings(BaseSettings):
         "origins such as https://temporal.example.org, with blanks between them",
     )
     """The Web UIs whose pages may ask the codec server."""
+
+    log_format: Literal["text", "json"] = Field(default="text", description="text or json")
+    """Of what workers, gateways and supervisors log: lines for people, or JSON objects (spec §24.8)."""
+
+    log_level: Literal["debug", "info", "warning", "error"] | None = Field(
+        default=None, description="debug, info, warning or error"
+    )
+    """From which level on they log; without it workers and gateways from `info` on, supervisors from `warning` on."""
+
+    metrics: str | None = _text(
+        None, r"^[^\s:]\S*:\d{1,5}(-\d{1,5})?$", "host:port, or host:first-last for the first free port of these"
+    )
+    """Where a process serves its metrics (spec §24.5); without it nowhere."""
 
     trace_content: bool = _switch(False)
     """Whether spans hold arguments, results and what is said, as the redactor leaves them (spec §24.4)."""

@@ -24,7 +24,8 @@ from temporalio.client import Client
 from tarry.app import App
 from tarry.connect import ConnectError, connect
 from tarry.loading import LoadError, load_app
-from tarry.redaction import redact_logs
+from tarry.seeing.exporting import begin_metrics
+from tarry.seeing.logs import begin_logging
 from tarry.settings import Settings, SettingsError, load_settings
 from tarry.store import StoreError
 from tarry.webhooks import WebhookError
@@ -34,6 +35,7 @@ from workers.gateway_app import Door, Gateway
 from workers.gateway_events import Streams
 from workers.gateway_sending import Road
 from workers.gateway_wake import Waking
+from workers.gauges import showing
 from workers.inbox.routes import inbox_of
 from workers.poking import Poker
 
@@ -130,7 +132,9 @@ async def serve(app: App, settings: Settings) -> None:
     client = await connect(settings, wait=timedelta(seconds=10))
     server = Server(build_gateway(client, doors, settings, app))
     _on_signals(server)
-    await server.serve([listen(settings.gateway_host, settings.gateway_port)])
+    listening = [listen(settings.gateway_host, settings.gateway_port)]
+    async with showing(client, settings):
+        await server.serve(listening)
 
 
 def _on_signals(server: uvicorn.Server) -> None:
@@ -158,7 +162,8 @@ def main() -> None:
         if name is None:
             raise LoadError("no application: give --app module:attribute or set TARRY_APP")
         app = load_app(name)
-        redact_logs(app.redact)
+        begin_logging(settings, "gateway", app.redact)
+        begin_metrics(settings.metrics)
         asyncio.run(serve(app, settings))
     except (LoadError, SettingsError, StoreError, ConnectError, WebhookError, ListenError) as error:
         print(f"gateway: {error}", file=sys.stderr)

@@ -23,6 +23,8 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from signals.tokens import value_problem
+from tarry.seeing import metrics
+from tarry.seeing.exporting import process_meter
 from tarry.webhooks import Event, WebhookSource
 from tarry.webhooks.callbacks import BadToken, ExpiredToken, read_token
 from tarry.webhooks.signatures import NotSigned
@@ -180,6 +182,8 @@ def _logged(handle: Callable[[Request, Facts], Awaitable[Reply]]) -> Callable[[R
             reply = error.reply
         spent = round((time.monotonic() - begun) * 1_000)
         said = {"answer": reply.answer, "reason": reply.reason, "delivery_id": reply.delivery_id}
+        came_by = facts.get("source") or ("callback" if "task" in facts else "")
+        metrics.count(process_meter(), metrics.WEBHOOKS, source=str(came_by), answer=reply.answer)
         LOG.info(json.dumps({"status": reply.code, **facts, **said, "ms": spent}))
         return reply.response()
 

@@ -27,12 +27,16 @@ from tarry.core.scaling import Scaling, ScalingRules, Start, Stop
 from tarry.core.wake_plan import WakePlan
 from tarry.loading import LoadError, load_app
 from tarry.processes import STOP_PATIENCE, Child, worker
+from tarry.seeing.exporting import begin_metrics, process_meter
+from tarry.seeing.logs import begin_logging
 from tarry.settings import Settings, SettingsError, load_settings
 from tarry.store import StoreError
+from workers.gauges import showing
 from workers.poking import SocketTaken, listening
 from workers.special import served
 from workers.supervised import Supervised, Tell
 from workers.supervisor_lines import teller
+from workers.supervisor_metrics import counting
 
 STATE = Path(".tarry")
 """Where the logs of its workers are, in a folder of each supervisor's own."""
@@ -215,7 +219,8 @@ async def supervise(app: str, serves: Sequence[str], settings: Settings, tell: T
         _on_signals(supervisor)
         facts = {"pid": os.getpid(), "task_queue": settings.task_queue, "serves": list(serves), "app": app}
         tell("ready", **facts, socket=heard, min=rules.fewest, max=rules.most)
-        await supervisor.run()
+        async with showing(client, settings):
+            await supervisor.run()
     tell("ended", exit_code=0)
 
 
@@ -248,7 +253,9 @@ def main() -> None:
         if name is None:
             raise LoadError("no application: give --app module:attribute or set TARRY_APP")
         app = load_app(name)  # so that a mistake shows now, not when work comes
-        asyncio.run(supervise(name, served(app, settings), settings, tell))
+        begin_logging(settings, "supervisor", app.redact, "warning")
+        begin_metrics(settings.metrics)
+        asyncio.run(supervise(name, served(app, settings), settings, counting(tell, process_meter())))
     except (LoadError, SettingsError, StoreError, ConnectError) as error:
         print(f"scale: {error}", file=sys.stderr)
         if arguments.json:

@@ -44,8 +44,10 @@ from tarry.connect import ConnectError, check_search_attributes, connect
 from tarry.core.routing import DEFAULT
 from tarry.entries import EntryCache, EntryReader
 from tarry.loading import LoadError, load_app
-from tarry.redaction import redact_logs
 from tarry.seeing.content import Content
+from tarry.seeing.exporting import begin_metrics, process_meter
+from tarry.seeing.logs import begin_logging
+from tarry.seeing.metrics import begin_series
 from tarry.seeing.tracing import begin_tracing
 from tarry.settings import PREFIX, Settings, SettingsError, load_settings
 from tarry.store import BlobStore, StoreError
@@ -147,6 +149,8 @@ async def serve(app: App, settings: Settings) -> None:
     client = await connect(settings, wait=timedelta(seconds=10))
     await check_search_attributes(client)
     names = served(app, settings)
+    declared = [(tool.name, tool.replay) for tool in app.registry.tools.values()]
+    begin_series(process_meter(), client.namespace, settings.task_queue, declared)
     stop = asyncio.Event()
     _on_signals(stop)
     async with contextlib.AsyncExitStack() as stack:
@@ -208,7 +212,8 @@ def main() -> None:
         if name is None:
             raise LoadError("no application: give --app module:attribute or set TARRY_APP")
         app = load_app(name)
-        redact_logs(app.redact)
+        begin_logging(settings, "worker", app.redact)
+        begin_metrics(settings.metrics)
         atexit.register(begin_tracing(os.environ, "worker"))
         asyncio.run(serve(app, settings))
     except (LoadError, SettingsError, StoreError, ConnectError) as error:

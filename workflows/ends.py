@@ -12,8 +12,9 @@ from temporalio.exceptions import ActivityError, ApplicationError, TimeoutError,
 
 from tarry.codec.unreadable import MissingKey, UnreadablePayload
 from tarry.core import run as machine
+from tarry.core.compaction_view import ContextFull
 from tarry.core.messages import Usage
-from tarry.core.protocol import GIVEN_BACK, PAUSED, WORKER_SHUTDOWN, ModelFailure, Progress
+from tarry.core.protocol import GIVEN_BACK, PAUSED, WORKER_SHUTDOWN, ModelAnswer, ModelFailure, ModelTurn, Progress
 
 M = TypeVar("M", bound=BaseModel)
 T = TypeVar("T")
@@ -83,6 +84,19 @@ def of_model_call(error: ActivityError, *, stopped: bool) -> machine.Event:
     if is_too_long(error):
         return machine.Failed(ModelFailure(error="retryable", text="it took too long", partial=partial))
     return machine.Failed(ModelFailure(error="permanent", text=str(error.cause or error)))
+
+
+def of_model_answer(answer: ModelAnswer | None) -> machine.Event:
+    """What it means for a run that its request brought this; None: nothing that can be read."""
+    match answer.root if answer is not None else None:
+        case None:
+            return machine.Failed(ModelFailure(error="retryable", text="the answer was not readable"))
+        case ModelTurn() as turn:
+            return machine.Responded(turn)
+        case ContextFull() as full:
+            return machine.Full(full)
+        case failure:
+            return machine.Failed(failure)
 
 
 def cleanup_problem(error: ActivityError) -> str:

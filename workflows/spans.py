@@ -68,10 +68,9 @@ def end_call(span: Span, outcome: ToolOutcome | None) -> None:
     if outcome is None:
         span.set_attribute(spans.OUTCOME, "continued")
         return
-    code = outcome.code or ("tool_error" if outcome.is_error else "ok")
-    span.set_attributes({spans.OUTCOME: code, **spans.of_usage(outcome.facts.spent.total.usage)})
+    span.set_attributes({spans.OUTCOME: outcome.ending, **spans.of_usage(outcome.facts.spent.total.usage)})
     if outcome.is_error:
-        spans.failed(span, code)
+        spans.failed(span, outcome.ending)
 
 
 def task(input: TaskInput) -> AbstractContextManager[Span]:

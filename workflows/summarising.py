@@ -19,7 +19,8 @@ from tarry.core.protocol import ModelFailure, RunSettings
 from tarry.core.summaries import framed
 from tarry.core.summary_budget import GiveUp, SummaryBudget
 from tarry.core.transcript import Draft, Position, Transcript, compaction_draft
-from workflows import ends, options, spans
+from tarry.seeing import metrics
+from workflows import ends, metering, options, spans
 from workflows.supervise import StopSwitch
 
 Show = Callable[[CompactionStatus, int, str, datetime | None], None]
@@ -30,7 +31,9 @@ async def summarise(input: SummaryInput, settings: RunSettings, stop: StopSwitch
     """A summary, or why there is none; a Stop ends it."""
     with spans.step("compact") as span:
         answer = await _summarised(input, settings, stop, show)
-        span.set_attribute(spans.OUTCOME, "ok" if isinstance(answer, Summary) else answer.why)
+        outcome = "ok" if isinstance(answer, Summary) else answer.why
+        span.set_attribute(spans.OUTCOME, outcome)
+    metering.count(metrics.COMPACTIONS, outcome=outcome)
     return answer
 
 
@@ -40,6 +43,7 @@ async def _summarised(input: SummaryInput, settings: RunSettings, stop: StopSwit
     while not stop.is_set:
         show("running", budget.attempt, error, None)
         answer = await _ask(input, settings, stop)
+        metering.summary_request(answer)
         if isinstance(answer, Summary | NoSummary):
             if answer.model:
                 spent = spent.with_request(answer.model, answer.usage)
@@ -55,6 +59,7 @@ async def _summarised(input: SummaryInput, settings: RunSettings, stop: StopSwit
             why: Literal["aborted", "failed"] = "aborted" if is_aborted else "failed"
             return NoSummary(why=why, detail=str(end), usage=spent.total.usage, spent=spent)
         if seconds:
+            metering.count(metrics.MODEL_RETRIES, model=failure.model if failure else "")
             show("retry", budget.attempt, error, workflow.now() + timedelta(seconds=seconds))
             await stop.pause(seconds, error)
     return NoSummary(why="aborted", detail="stopped", usage=spent.total.usage, spent=spent)

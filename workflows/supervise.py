@@ -17,6 +17,8 @@ from temporalio.exceptions import FailureError
 
 from tarry.attributes import STATE
 from tarry.core.text import bound_text
+from tarry.seeing import metrics
+from workflows import metering
 
 T = TypeVar("T")
 
@@ -125,6 +127,7 @@ class Holder:
     async def hold(self, why: str) -> bool:
         """Wait for a retry; False when the work was stopped instead."""
         self.why = why
+        metering.count(metrics.HOLDS, kind=metering.kind())
         workflow.upsert_search_attributes([STATE.value_set("held")])
         workflow.set_current_details(
             f"**Held**: {why}.\n\nRetry it with `tarry retry '{workflow.info().workflow_id}'`, or stop it with "

@@ -330,6 +330,11 @@ class ToolOutcome(Frozen):
     acks: tuple[PlainSignal, ...] = Field(default=(), description="sent by its call once it is in history")
     worker: str | None = Field(default=None, description="of what is not here: where it is now; None: not known")
 
+    @property
+    def ending(self) -> str:
+        """How it ended, in one word."""
+        return self.code or ("tool_error" if self.is_error else "ok")
+
 
 class Reconciliation(Frozen):
     """What a tool's reconcile hook knows; None: nothing."""

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from contextvars import ContextVar
+from types import MappingProxyType
 
 from opentelemetry import trace
 from opentelemetry.context import Context, attach, detach
@@ -48,6 +50,7 @@ PURPOSE = "tarry.purpose"
 CONTINUED = "tarry.continued"
 """Whether it goes on where a span of the same id ended: a long workflow continues as new."""
 
+_KNOWN: ContextVar[Attributes] = ContextVar("known", default=MappingProxyType({}))
 _TRACER = "tarry"
 _PROPAGATOR = TraceContextTextMapPropagator()
 _FIELD = "traceparent"
@@ -61,7 +64,7 @@ def workflow_span(name: str, attributes: Attributes, parent: Context | None = No
     leaves the cache; ends of ours are results.
     """
     span = trace.get_tracer(_TRACER).start_span(name, context=parent, attributes=attributes)
-    with trace.use_span(span, record_exception=False, set_status_on_exception=False):
+    with trace.use_span(span, record_exception=False, set_status_on_exception=False), _knowing(attributes):
         yield span
     span.end()
 
@@ -71,13 +74,28 @@ def activity_span(name: str, attributes: Attributes, kind: SpanKind = SpanKind.I
     """A span of one attempt at something, the current one within. Of an exception that leaves it its type is told."""
     span = trace.get_tracer(_TRACER).start_span(name, attributes=attributes, kind=kind)
     try:
-        with trace.use_span(span, record_exception=False, set_status_on_exception=False):
+        with trace.use_span(span, record_exception=False, set_status_on_exception=False), _knowing(attributes):
             yield span
     except BaseException as error:
         failed(span, getattr(error, "type", None) or type(error).__name__)
         raise
     finally:
         span.end()
+
+
+def known() -> Attributes:
+    """The attributes that the spans around this code began with, the inner ones before; also where none is sent."""
+    return _KNOWN.get()
+
+
+@contextmanager
+def _knowing(attributes: Attributes) -> Iterator[None]:
+    before = _KNOWN.get()
+    _KNOWN.set({**before, **attributes})
+    try:
+        yield
+    finally:
+        _KNOWN.set(before)
 
 
 def of_usage(usage: Usage) -> Attributes:
@@ -120,9 +138,3 @@ def within(traceparent: str) -> Iterator[None]:
         yield
     finally:
         detach(token)
-
-
-def trace_id() -> str:
-    """Of the current span, as 32 hex digits; empty: there is none."""
-    context = trace.get_current_span().get_span_context()
-    return trace.format_trace_id(context.trace_id) if context.is_valid else ""

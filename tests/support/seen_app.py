@@ -5,6 +5,7 @@ What it says, is told and passes holds `SECRET`, so that a test can look for it 
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
 
@@ -50,6 +51,7 @@ async def inner(word: str) -> str:
 @tool(replay="safe")
 async def outer(word: str, api: ToolApi) -> str:
     """Have a word said again by another tool."""
+    logging.getLogger("app").info("the word is %s", word)
     return (await api.execute_tool("inner", {"word": word}, key="inner")).text
 
 
@@ -77,6 +79,10 @@ async def broken(word: str) -> str:
     raise ValueError(f"no {SECRET} here")
 
 
+def _rage(request: ModelRequest) -> Reply:
+    raise KeyError(f"no {SECRET} either")
+
+
 def _asked(request: ModelRequest) -> str:
     return next(message.text for message in reversed(request.messages) if isinstance(message, UserMessage))
 
@@ -91,6 +97,8 @@ def _first(request: ModelRequest) -> Reply | Call | Fail:
             return call("outer", word=SECRET)
         case "fragile" | "brittle" | "broken" as name:
             return call(name, word=SECRET)
+        case "rage":
+            return _rage(request)
     return say(f"Heard the {SECRET}.")
 
 

@@ -50,6 +50,10 @@ def test_without_variables_every_setting_has_its_default() -> None:
         "scale_quiet": 60.0,
         "scale_ahead": 10.0,
         "scale_socket": ".tarry/scale.sock",
+        "log_format": "text",
+        "log_level": None,
+        "metrics": None,
+        "trace_content": False,
         "codec_keys": None,
         "codec_active": None,
         "codec_clear": False,
@@ -60,7 +64,6 @@ def test_without_variables_every_setting_has_its_default() -> None:
         "inbox_tokens": None,
         "inbox_user_header": None,
         "inbox_proxy_secret": None,
-        "trace_content": False,
     }
 
 

@@ -18,6 +18,7 @@ from tarry.core.run import GenerationInput
 from tarry.core.subagents.protocol import GRANTED, RESTED, WANTS, TurnNotice
 from tarry.core.subagents.run_permit import GO_ON, RESTING, WAKING, Notice, Resting, RunPermit, Waking
 from tarry.core.task_state import State
+from workflows import metering
 from workflows.ends import read_signal
 from workflows.supervise import Holder, StopSwitch
 
@@ -52,7 +53,9 @@ class Permit:
         """Go on when the permit is there again: what was open may have ended without going on. A Stop ends the wait."""
         self._state.need()
         if not self._state.holds:
+            began = workflow.now()
             await workflow.wait_condition(lambda: self._state.holds or self._stop.is_set)
+            metering.waited_for_permit(workflow.now() - began)
 
     async def hold(self, holder: Holder, why: str) -> bool:
         """`holder.hold`, which executes nothing either."""

@@ -19,7 +19,6 @@ from tarry.core import run as machine
 from tarry.core import run_hooks
 from tarry.core.boundaries import is_reset, place_taken
 from tarry.core.choices import CHOICES, ChoicesTold
-from tarry.core.compaction_view import ContextFull
 from tarry.core.glances import Retry
 from tarry.core.ledger import Ledger
 from tarry.core.mail import BOUNDARY, MAIL, Boundary, MailTold
@@ -35,9 +34,7 @@ from tarry.core.protocol import (
     VIEW,
     EntriesQuery,
     ModelAnswer,
-    ModelFailure,
     ModelRequestInput,
-    ModelTurn,
     RunResult,
 )
 from tarry.core.task_state import TaskOutcome
@@ -53,7 +50,8 @@ from tarry.core.transcript import (
     user_draft,
 )
 from tarry.core.views import GenerationView
-from workflows import ends, options, spans
+from tarry.seeing import metrics
+from workflows import ends, metering, options, spans
 from workflows.agents import permits
 from workflows.agents.permits import Permit
 from workflows.ends import read_signal
@@ -110,6 +108,7 @@ class Generation:
             self._state.has_mail, self._state.has_steer = self._mailbox.has_mail, self._mailbox.has_steer
             carry = machine.RunCarry(state=self._state, transcript=self._transcript)
             workflow.continue_as_new(self._input.model_copy(update={"carry": carry}))
+        metering.count(metrics.RUNS, outcome=result.reason or result.status)
         return result
 
     async def _body(self) -> RunResult | None:
@@ -117,6 +116,7 @@ class Generation:
         command: machine.Command = machine.RequestModel()
         while not isinstance(command, machine.Finish):
             event = await self._carry_out(command)
+            metering.model_request(event, self._model)
             step = machine.advance(self._state, event, self._settings)
             self._append(step, event)
             command = step.command
@@ -154,6 +154,7 @@ class Generation:
                 return machine.Compacted(await self._compaction.run(self._input, error), error)
             case machine.Pause():
                 self._phase = "retry"
+                metering.count(metrics.MODEL_RETRIES, model=self._model)
                 self._retry = Retry(at=workflow.now() + timedelta(seconds=command.seconds), why=command.why)
                 await self._stop.pause(command.seconds, command.why)
                 self._retry = None
@@ -176,16 +177,8 @@ class Generation:
         except ActivityError as error:
             return ends.of_model_call(error, stopped=self._stop.is_set)
         answer = ends.read(result, ModelAnswer)
-        if answer is None:
-            return machine.Failed(ModelFailure(error="retryable", text="the answer was not readable"))
-        self._model = answer.root.model
-        match answer.root:
-            case ModelTurn() as turn:
-                return machine.Responded(turn)
-            case ContextFull() as full:
-                return machine.Full(full)
-            case failure:
-                return machine.Failed(failure)
+        self._model = answer.root.model if answer is not None else self._model
+        return ends.of_model_answer(answer)
 
     def _model_input(self) -> ModelRequestInput:
         return ModelRequestInput(

@@ -38,7 +38,8 @@ from tarry.core.waiting import (
     RunEnd,
     StepRequest,
 )
-from workflows import ends, patches, spans
+from tarry.seeing import metrics
+from workflows import ends, metering, patches, spans
 from workflows.agents.permits import Leave
 from workflows.supervise import Holder, StopSwitch, supervise
 from workflows.task import watching
@@ -242,6 +243,8 @@ class Loop(ABC):
         self._spend(ends.reported(error))
         if self._stop.is_set:
             return machine.Aborted(ends.published(error) if self._had_begun(error) else None)
+        if ends.is_worker_lost(error):
+            metering.count(metrics.WORKERS_LOST, kind=metering.kind())
         if ends.is_worker_lost(error) or ends.is_too_long(error):
             return machine.WorkerLost(ends.published(error))
         if ends.is_given_back(error):
@@ -268,13 +271,16 @@ class Loop(ABC):
         if self._shown != park:
             show_parked(park, note, self._shown_as(park), self._state.asked_under)
             self._shown = park
+            metering.parked(self._shown_as(park))
         show_details(park, note)
         await watching.watch(self._state, park.on)
         rest = Rest(park, self._box, self._state, self._port, self._stop, self._should_turn_over)
         self._leave.rest(rest.is_due, in_words(park, note))
         with spans.wait(self._shown_as(park)) as span:
             reason = await rest.ended()
-            span.set_attribute(spans.WAKE, self._why_it_ended(reason))
+            why = self._why_it_ended(reason)
+            span.set_attribute(spans.WAKE, why)
+        metering.woke(park, reason, why, workflow.now())
         if self._stop.is_set:
             return machine.Aborted()
         if reason is None and not self._state.reask:

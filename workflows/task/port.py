@@ -29,7 +29,8 @@ from tarry.core.waiting import (
     Ruling,
     Verdict,
 )
-from workflows import ends, options
+from tarry.seeing import metrics
+from workflows import ends, metering, options
 from workflows.supervise import StopSwitch
 from workflows.task.judging import Arrival, Judging
 
@@ -88,6 +89,7 @@ class Port:
         invalid = serving.judge(workflow.info().task_queue, delivery)
         answer, reason = self._answer(delivery, invalid)
         if answer != "delivered" or self._box.answered(delivery) is not None:
+            metering.count(metrics.DELIVERIES, answer=answer)
             raise ApplicationError(reason or answer, self._told(delivery, answer, reason), type=REFUSED)
 
     async def deliver(self, delivery: Delivery) -> Receipt:
@@ -151,6 +153,7 @@ class Port:
             deadline_passed=is_late,
             closed=self.is_closed,
         )
+        metering.count(metrics.DELIVERIES, answer=arrival.receipt.answer)
 
     def _answer(self, delivery: Delivery, invalid: str | None) -> tuple[Answer, str]:
         park = self._state.park

@@ -15,7 +15,8 @@ from tarry.core.parked_note import parked_note
 from tarry.core.protocol import DURABLE_TASK, ToolOutcome, ToolRunInput
 from tarry.core.task_state import TaskInput, TaskOutcome
 from tarry.core.waiting import TASK_CLEAN_UP, TASK_RUN, ParkedNote, TaskView
-from workflows import options, spans
+from tarry.seeing import metrics
+from workflows import metering, options, spans
 from workflows.supervise import supervise
 from workflows.task.durable import Durable
 
@@ -38,6 +39,7 @@ class Task(Durable):
             spans.end_task(span, outcome)
         if outcome is None:
             self.turn_over(input.model_copy(update={"carry": self.carried()}))
+        metering.count(metrics.TASKS, task=input.call.tool, outcome=outcome.code or outcome.status)
         return outcome
 
     async def _settled_with(self, end: machine.End) -> TaskOutcome:

@@ -27,7 +27,8 @@ from tarry.core.protocol import (
 )
 from tarry.core.task_state import ToolCallInput
 from tarry.core.waiting import CLEAN_UP, ParkedNote, TaskView
-from workflows import options, spans
+from tarry.seeing import metrics
+from workflows import metering, options, spans
 from workflows.supervise import supervise
 from workflows.task.acknowledging import acknowledge
 from workflows.task.durable import Durable
@@ -63,6 +64,7 @@ class ToolCall(Durable):
             spans.end_call(span, outcome)
         if outcome is None:
             self.turn_over(input.model_copy(update={"carry": self.carried()}))
+        metering.count(metrics.CALLS, tool=input.call.tool, replay=input.call.replay, outcome=outcome.ending)
         return outcome
 
     async def _settled_with(self, end: machine.End) -> ToolOutcome:
