@@ -5,6 +5,7 @@ from __future__ import annotations
 from temporalio import activity
 from temporalio.client import Client
 
+from tarry.app import Registry
 from tarry.client.signals import deliver
 from tarry.core.expectation import FORWARD, Forwarded, ForwardInput
 
@@ -12,12 +13,15 @@ from tarry.core.expectation import FORWARD, Forwarded, ForwardInput
 class ExpectationActivities:
     """Delivers as the gateway does; runs again until every one has its answer."""
 
-    def __init__(self, client: Client) -> None:
+    def __init__(self, client: Client, registry: Registry) -> None:
         self._client = client
+        self._registry = registry
 
     @activity.defn(name=FORWARD)
     async def forward(self, input: ForwardInput) -> Forwarded:
         """Deliver what was kept, in the order in which it came; the first that its target takes wins."""
+        if self._registry.is_for_people(input.target.signal):
+            return Forwarded(answers=("invalid",) * len(input.kept))
         answers: list[str] = []
         for kept in input.kept:
             target = input.target

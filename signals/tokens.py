@@ -60,6 +60,7 @@ class Signal(Versioned[T]):
             sets `extra` to allow or ignore, nested models go by their own settings; the outermost still
             refuses unless it is the one that says so.
         migrate: makes a value of an older version current.
+        for_people: only people answer it. No task may send it, and no webhook or callback URL brings it (spec §23.6).
 
     Raises:
         ValueError: the name is empty, too long, holds `/` or begins with `tarry.`; the version is below 1.
@@ -68,9 +69,17 @@ class Signal(Versioned[T]):
     kind: ClassVar[str] = "signal"
 
     def __init__(
-        self, name: str, version: int, schema: type[T], migrate: Migrate | None = None, *, built_in: bool = False
+        self,
+        name: str,
+        version: int,
+        schema: type[T],
+        migrate: Migrate | None = None,
+        *,
+        built_in: bool = False,
+        for_people: bool = False,
     ) -> None:
         super().__init__(name, version, schema, migrate, built_in=built_in)
+        self.for_people = for_people
 
     def key(self, key: str) -> SignalKey:
         """The key of one wait for this signal. A park says whether it can be waited for."""

@@ -10,6 +10,7 @@ from signals.tokens import Signal
 from tarry.core.agent import Agent, select
 from tarry.core.mail import STEERED
 from tarry.core.messages import ToolSpec
+from tarry.core.people import APPROVAL
 from tarry.core.protocol import digest
 from tarry.core.resolve import HookKind
 from tarry.core.routing import checked_worker
@@ -157,6 +158,11 @@ class Registry:
         """The signals that can be delivered to tasks of this application, by name; the built-in ones are among them."""
         declared = {signal.name: signal for extension in self._extensions.values() for signal in extension.signals}
         return {**{signal.name: signal for signal in _BUILT_IN}, **declared}
+
+    def is_for_people(self, signal: str) -> bool:
+        """Whether only people answer the signal of that name (spec §23.6)."""
+        declared = self.signals.get(signal)
+        return signal == APPROVAL or (declared is not None and declared.for_people)
 
     @property
     def tasks(self) -> dict[str, DurableTask[Any, Any]]:

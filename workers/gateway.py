@@ -64,7 +64,8 @@ def build_gateway(client: Client, doors: Mapping[str, Door], settings: Settings,
     """A gateway; without callback secrets it knows no callback URL, and without an application it has no inbox."""
     callback_secrets = required_secrets(settings) if settings.callback_secrets else ()
     tokens = tuple(settings.gateway_token.get_secret_value().split()) if settings.gateway_token else ()
-    road = Road(client, settings.task_queue, Poker(settings.scale_socket))
+    registry = (app or App()).registry
+    road = Road(client, settings.task_queue, Poker(settings.scale_socket), registry.is_for_people)
     waking = Waking(client, settings.task_queue, tokens)
     inbox = inbox_of(client, app, road, settings) if app is not None else None
     return Gateway(road, doors, callback_secrets, Streams(client, tokens), waking, inbox)

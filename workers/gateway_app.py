@@ -25,8 +25,9 @@ from starlette.routing import Route
 from signals.tokens import value_problem
 from tarry.seeing import metrics
 from tarry.seeing.exporting import process_meter
+from tarry.signed import BadToken, ExpiredToken
 from tarry.webhooks import Event, WebhookSource
-from tarry.webhooks.callbacks import BadToken, ExpiredToken, read_token
+from tarry.webhooks.callbacks import read_token
 from tarry.webhooks.signatures import NotSigned
 from tarry.webhooks.sources import MAX_BODY
 from workers.gateway_events import Streams

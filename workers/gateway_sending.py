@@ -17,6 +17,7 @@ from temporalio.service import RPCError
 from tarry.client.errors import ServerUnavailable
 from tarry.client.signals import deliver
 from tarry.core.expectation import Kept, Target
+from tarry.core.people import people_alone
 from tarry.webhooks import Event, WebhookSource
 from tarry.webhooks.registry import find, keep
 from workers.gateway_replies import Reply, told
@@ -68,17 +69,23 @@ async def _sent(delivery_id: str, send: Callable[[], Awaitable[Reply]]) -> Reply
 class Road:
     """The way of a value to the task that it is for."""
 
-    def __init__(self, client: Client, task_queue: str, poker: Poker) -> None:
+    def __init__(self, client: Client, task_queue: str, poker: Poker, is_for_people: Callable[[str], bool]) -> None:
         self._client = client
         self._task_queue = task_queue
         self._poker = poker
+        self._is_for_people = is_for_people
 
     async def to_task(self, target: Target, value: object, delivery_id: str) -> Reply:
+        """Deliver what a machine sent: nothing that is asked of people (spec §23.6)."""
+        if self._is_for_people(target.signal):
+            return Reply("invalid", people_alone(target.signal), delivery_id)
+        return await self.of_person(target, value, delivery_id)
+
+    async def of_person(self, target: Target, value: object, delivery_id: str, version: int | None = None) -> Reply:
         """Deliver; the task's own word is the answer. A supervisor hears of it before, to start workers meanwhile."""
         self._poker.poke(delivery_id)
-        return told(
-            await deliver(self._client, target.task_id, target.signal, target.key, value, delivery_id=delivery_id)
-        )
+        to = (target.task_id, target.signal, target.key)
+        return told(await deliver(self._client, *to, value, version=version, delivery_id=delivery_id))
 
     async def to_whom_expects(self, source: WebhookSource, event: Event, delivery_id: str) -> Reply:
         """Deliver to the task that expects the event, or keep it until one does."""

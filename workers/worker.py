@@ -100,7 +100,7 @@ def build_worker(client: Client, app: App, settings: Settings) -> Worker:
     waiting = WaitingActivities(app.registry, client)
     keeping = KeepingActivities(client, blobs, reader)
     adopting = AdoptActivities(client)
-    expecting = ExpectationActivities(client)
+    expecting = ExpectationActivities(client, app.registry)
     serving.serve(settings.task_queue, app.registry.signals)
     return Worker(
         client,

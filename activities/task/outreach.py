@@ -9,24 +9,29 @@ import asyncio
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import partial
 from typing import Any, Literal, TypeVar, Unpack, overload
 
 from activities.task.committing import Committer
 from activities.task.documents import TaskDocument
 from activities.task.nesting import Nesting
+from activities.task.people_alone import PeopleAlone
 from signals.tokens import Signal, SignalKey
 from tarry import webhooks
 from tarry.api import ChildTask, NestedCall, NestedResult, Send, Start, ToolApi
 from tarry.client import Harness
 from tarry.client.signals import deliver
 from tarry.core.agent import Agent, AgentFields
+from tarry.core.gates import arguments_digest
 from tarry.core.protocol import SubmissionView, ToolRunInput, WhenBusy, digest
 from tarry.core.text import canonical_json
 from tarry.core.waiting import NOTIFY_MEMO, SignalResult
 from tarry.documents import Document, Edit
+from tarry.inbox import answer_link
 from tarry.tasks import DurableTask
+
+LINK_GOOD_FOR = timedelta(days=7)
 
 T = TypeVar("T")
 In = TypeVar("In")
@@ -41,6 +46,7 @@ class Outreach(ToolApi):
     _queue: str
     _nesting: Nesting
     _committer: Committer
+    _people: PeopleAlone
 
     @abstractmethod
     def _at_home(self, start: Callable[[], asyncio.Task[R]]) -> Future[R]:
@@ -119,7 +125,16 @@ class Outreach(ToolApi):
     def callback_url(self, key: SignalKey, *, expires: datetime | None = None) -> str:
         """A URL to which a service POSTs the value of `key`."""
         self._check_open()
+        self._people.check(key)
         return webhooks.callback_url(self._harness.settings, self.task_id, key, expires=expires)
+
+    def answer_link(self, key: SignalKey, value: Any, *, person: str = "", expires: datetime | None = None) -> str:
+        """A link to a page on which a person may answer `key`."""
+        self._check_open()
+        call, settings = self._input.call, self._harness.settings
+        asked = arguments_digest(call.tool, call.arguments)
+        until = expires or self.now() + LINK_GOOD_FOR
+        return answer_link(settings, self.task_id, key, value, digest=asked, person=person, expires=until)
 
     async def configure(self, conversation_id: str, **change: Unpack[AgentFields]) -> Agent | None:
         """Choose anew for a conversation."""
@@ -203,6 +218,8 @@ class Outreach(ToolApi):
     def _send(
         self, task_id: str, token: Signal[T], key: str, value: T, delivery_id: str | None
     ) -> Future[SignalResult]:
+        if problem := self._people.problem(token, delivery_id):
+            return self._at_home(lambda: asyncio.create_task(_refused(problem, delivery_id or "")))
         # The same on every rerun, and another for every other key, so that a rerun delivers nothing twice.
         chosen = delivery_id or digest(canonical_json([self.task_id, task_id, token.name, key]))
         return self._at_home(
@@ -210,6 +227,7 @@ class Outreach(ToolApi):
         )
 
     def _expect(self, source: str, match: str, key: SignalKey) -> Future[None]:
+        self._people.check(key)
         expecting = partial(
             webhooks.expect, self._harness.client, source, match, self.task_id, key, task_queue=self._queue
         )
@@ -246,6 +264,8 @@ class Outreach(ToolApi):
         tasks: Sequence[Start[Any]],
         edits: Sequence[Edit[Any]],
     ) -> Future[bool]:
+        if problem := next(filter(None, (self._people.problem(one.token) for one in signals)), ""):
+            raise ValueError(problem)
         commit = self._committer.compose(key, notes, inputs, signals, tasks)
         for edit in edits:
             self._committer.documents.check(self.conversation_id, edit.document)
@@ -255,3 +275,7 @@ class Outreach(ToolApi):
             return await self._committer.commit(commit, edits)
 
         return self._at_home(lambda: asyncio.create_task(committing()))
+
+
+async def _refused(problem: str, delivery_id: str) -> SignalResult:
+    return SignalResult(answer="invalid", reason=problem, delivery_id=delivery_id)

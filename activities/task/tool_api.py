@@ -25,6 +25,7 @@ from activities.task.committing import Committer
 from activities.task.nesting import Nesting
 from activities.task.outcomes import Outcomes
 from activities.task.outreach import Outreach
+from activities.task.people_alone import PeopleAlone
 from activities.task.tree_api import CallersTree
 from signals.box import KeyState
 from signals.parking import Wake
@@ -100,6 +101,7 @@ class RunApi(Outreach):
         self._nesting = Nesting(client, input, registry, self._at_home, may_park=may_park)
         self._committer = Committer(harness, host.registry, input)
         self._queue = harness.settings.task_queue  # a special worker runs this off a queue of its own
+        self._people = PeopleAlone(host.registry)
         self._call = call_of(client, input)
         self._input = input
         self._output = output

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from signals.tokens import Signal, SignalKey
 from tarry.core.waiting import SignalResult
@@ -46,6 +46,8 @@ class SignallingApi(Protocol):
     ) -> SignalResult:
         """Deliver a value to another task, and say what became of it; never raises for what the task answers.
 
+        What only people answer is `invalid`, and so is a delivery id in a person's name (spec §23.6).
+
         By default the delivery id is made of this call, this key and that task, so a rerun delivers nothing twice.
 
         Raises:
@@ -68,7 +70,7 @@ class SignallingApi(Protocol):
 
         Raises:
             MatchTaken: another task, or another key, expects that match.
-            ValueError: the match or the key cannot be one.
+            ValueError: the match or the key cannot be one, or only people answer it.
             ServerUnavailable: no server answers; try again.
             StaleRun: this run was given up.
         """
@@ -85,6 +87,18 @@ class SignallingApi(Protocol):
 
         Raises:
             WebhookError: the worker has no `TARRY_GATEWAY_URL` or no `TARRY_CALLBACK_SECRETS`.
-            ValueError: the key cannot be one, or `expires` has no time zone.
+            ValueError: the key cannot be one, or only people answer it; or `expires` has no time zone.
+        """
+        ...
+
+    def answer_link(self, key: SignalKey, value: Any, *, person: str = "", expires: datetime | None = None) -> str:
+        """A link for a person, to a page on which they may deliver `value` to `key` while this call waits for it.
+
+        It is good while the call asks with the arguments that it has now, and for a week or until `expires`. Opening it
+        decides nothing. `person` is recorded as who answered: send it to nobody else (docs/inbox.md).
+
+        Raises:
+            WebhookError: as `callback_url`.
+            ValueError: the key or the name can be none, the value is over 2,000 characters, `expires` has no time zone.
         """
         ...

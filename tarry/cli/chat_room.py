@@ -104,15 +104,16 @@ class Room:
             self._tell(Text("no worker answers: the server keeps the input until one is up", "yellow"))
 
     async def _answer(self, question: Question, line: str) -> None:
+        person = getpass.getuser()
         try:
-            value = value_of(question, line, getpass.getuser())
+            value = value_of(question, line, person)
         except NoValue as error:
             self._tell(Text(str(error), "yellow"))
             return
         name, key = await self._key(question)
         place = (question.task_id, question.since)
         self._aside.add(place)
-        result = await self.harness.signal(question.task_id, name, key, value)
+        result = await self.harness.signal(question.task_id, name, key, value, by=person)
         said = _SAID.get(result.answer, f"{result.answer}: {' '.join(result.reason.split())}")
         if result.answer == "invalid":
             self._aside.discard(place)

@@ -14,6 +14,7 @@ from tarry.cli.exits import ExitCode, Problem
 from tarry.cli.output import JsonOption, Output
 from tarry.cli.running import run_async
 from tarry.client import Harness
+from tarry.core.people import person_problem
 from tarry.core.waiting import SignalResult
 
 _TAKEN = frozenset({"delivered", "duplicate", "accepted"})
@@ -37,6 +38,7 @@ def signal(
     delivery_id: Annotated[
         str | None, typer.Option(help="Names the delivery: a repeat under it delivers nothing and gives its answer.")
     ] = None,
+    by: Annotated[str, typer.Option(help="The person who answers: the history of decisions keeps the name.")] = "",
     as_json: JsonOption = False,
 ) -> int:
     """Deliver a value to a task.
@@ -45,14 +47,16 @@ def signal(
     the value was refused.
     """
     data = _value(value, input_file)
-    return run_async(_signal(Output(as_json=as_json), task, name, key, data, version, delivery_id))
+    return run_async(_signal(Output(as_json=as_json), task, name, key, data, version, delivery_id, by))
 
 
 async def _signal(
-    output: Output, task_id: str, name: str, key: str, value: Any, version: int | None, delivery_id: str | None
+    output: Output, task_id: str, name: str, key: str, value: Any, version: int | None, delivery_id: str | None, by: str
 ) -> int:
+    if by and (problem := person_problem(by)) is not None:
+        raise Problem(ExitCode.PUT_RIGHT, "usage", f"--by: {problem}")
     harness = await Harness.connect()
-    result = await harness.signal(task_id, name, key, value, version=version, delivery_id=delivery_id)
+    result = await harness.signal(task_id, name, key, value, version=version, delivery_id=delivery_id, by=by)
     if output.as_json:
         output.json({"task_id": task_id, **result.model_dump(mode="json")})
     elif result.answer in _TAKEN:

@@ -136,7 +136,7 @@ class Harness:
 
     @overload
     async def signal(
-        self, task_id: str, signal: Signal[T], key: str, value: T, *, delivery_id: str | None = None
+        self, task_id: str, signal: Signal[T], key: str, value: T, *, delivery_id: str | None = None, by: str = ""
     ) -> SignalResult: ...
     @overload
     async def signal(
@@ -148,6 +148,7 @@ class Harness:
         *,
         version: int | None = None,
         delivery_id: str | None = None,
+        by: str = "",
     ) -> SignalResult: ...
     async def signal(
         self,
@@ -158,6 +159,7 @@ class Harness:
         *,
         version: int | None = None,
         delivery_id: str | None = None,
+        by: str = "",
     ) -> SignalResult:
         """Deliver a value to a task and say what became of it; also when no worker is up (spec §3.2 to §3.4).
 
@@ -175,11 +177,16 @@ class Harness:
             value: at most 256 KiB as JSON.
             version: of a value sent by name; by default the one that is current where the task runs.
             delivery_id: up to 200 characters that make a repeat recognisable; drawn by default.
+            by: the person who sends it, where the caller knows: the history of decisions says so (spec §23.7). The
+                delivery's id is made of it, and stands in the answer.
 
         Raises:
             ServerUnavailable: no server answers. The value may have come: deliver it again under the same id.
+            ValueError: nobody can be called that.
         """
-        return await signals.deliver(self.client, task_id, signal, key, value, version=version, delivery_id=delivery_id)
+        return await signals.deliver(
+            self.client, task_id, signal, key, value, version=version, delivery_id=delivery_id, by=by
+        )
 
     async def receipt(self, task_id: str, delivery_id: str) -> Receipt | None:
         """What became of a delivery that entered history, None when the task knows nothing of it (spec §3.4).

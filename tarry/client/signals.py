@@ -30,6 +30,7 @@ from signals.tokens import Signal, SignalKey, value_problem
 from tarry.client.errors import TOO_MANY_SIGNALS, NoSuchTask, is_crowded, reaching_server
 from tarry.client.tasks import RPC_TIMEOUT, describe_task, receipts_of
 from tarry.connect import sending_inline
+from tarry.core.people import delivery_of
 from tarry.core.protocol import digest
 from tarry.core.text import canonical_json
 from tarry.core.waiting import DELIVER, REFUSED, SendAnswer, SignalResult
@@ -74,6 +75,7 @@ async def deliver(
     *,
     version: int | None = None,
     delivery_id: str | None = None,
+    by: str = "",
 ) -> SignalResult:
     """Deliver `value` under `key` and say what became of it; never raises for what the task answers (spec §3.2).
 
@@ -86,11 +88,15 @@ async def deliver(
         token: a token, whose current version the value must fit; or a signal's name, and the value is JSON data.
         version: of a value sent by name; by default the task's current one. A token sends its own.
         delivery_id: up to 200 characters; drawn by default.
+        by: the person who sends it. Then the delivery's id is another one, which the answer holds (spec §23.4).
 
     Raises:
         ServerUnavailable: no server answers. The value may have come: deliver it again under the same id.
+        ValueError: nobody can be called that.
     """
     named = delivery_id or uuid.uuid4().hex
+    if by:
+        named = delivery_of(by, named)
     reason = ""
     try:
         delivery = _delivery(token, key, value, version, named)

@@ -32,9 +32,12 @@ REGISTRY = Attribute("TarryRegistry", "Keyword")
 WORKER = Attribute("TarryWorker", "Keyword")
 """Of a call or a task whose code is run by a worker of that name; unset: by the default one (spec §25.1)."""
 
+DECIDED = Attribute("TarryDecided", "Datetime")
+"""When a person's answer last woke the task."""
+
 # Nothing sets this yet: subagents will. It is registered from the start, since a workflow that sets one which its
 # namespace does not know is stuck.
 PATH = Attribute("TarryPath", "Keyword")
 
-ATTRIBUTES = (STATE, CONVERSATION, TOOL, WAITING_FOR, DEADLINE, REGISTRY, WORKER, PATH)
+ATTRIBUTES = (STATE, CONVERSATION, TOOL, WAITING_FOR, DEADLINE, REGISTRY, WORKER, PATH, DECIDED)
 """All that a namespace must know before a worker of ours may run on it."""

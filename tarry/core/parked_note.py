@@ -29,23 +29,23 @@ MAX_WHOM_BYTES = 80
 
 def labels(keys: Sequence[SignalKey]) -> list[str]:
     """`signal/key` of each, long ones as `signal/#hash`; those beyond the eighth as `+N`."""
-    shown = [_label(key) for key in _first(keys)]
+    shown = [label(key) for key in _first(keys)]
     rest = len(keys) - len(shown)
     return [*shown, f"+{rest}"] if rest else shown
 
 
 def parked_note(park: Park, tool: str, arguments: dict[str, Any], excerpt: dict[str, Any] | None = None) -> ParkedNote:
     """The note that lists read (spec §9.2). `excerpt`: what is shown of the arguments; None: as they are."""
-    shown = tuple(_fitting(map(_label, _first(park.keys))))
+    shown = tuple(_fitting(map(label, _first(park.keys))))
     return ParkedNote(
         since=park.since,
         until=park.until,
         keys=shown,
         more_keys=len(park.keys) - len(shown),
-        text=_bounded(park.ask.text, MAX_TEXT_BYTES) if park.ask else "",
-        for_whom=_bounded(park.ask.for_whom, MAX_WHOM_BYTES) if park.ask else "",
+        text=bounded(park.ask.text, MAX_TEXT_BYTES) if park.ask else "",
+        for_whom=bounded(park.ask.for_whom, MAX_WHOM_BYTES) if park.ask else "",
         tool=tool,
-        arguments=_bounded(canonical_json(arguments if excerpt is None else excerpt), MAX_ARGUMENTS_BYTES),
+        arguments=bounded(canonical_json(arguments if excerpt is None else excerpt), MAX_ARGUMENTS_BYTES),
         digest=arguments_digest(tool, arguments),
     )
 
@@ -81,7 +81,8 @@ def _first(keys: Sequence[SignalKey]) -> Sequence[SignalKey]:
     return keys if len(keys) <= MAX_ITEMS else keys[: MAX_ITEMS - 1]
 
 
-def _label(key: SignalKey) -> str:
+def label(key: SignalKey) -> str:
+    """A key in lists: `signal/key`, or `signal/#hash` where that is long."""
     text = clean(str(key), len(str(key)))
     if len(text.encode()) <= MAX_ITEM_BYTES and text.isprintable():
         return text
@@ -92,14 +93,14 @@ def _label(key: SignalKey) -> str:
 
 def _fitting(shown: Iterable[str]) -> Iterator[str]:
     size = 0
-    for label in shown:
-        size += json_size(label) + 1
+    for item in shown:
+        size += json_size(item) + 1
         if size > MAX_KEYS_BYTES:
             return
-        yield label
+        yield item
 
 
-def _bounded(text: str, limit: int) -> str:
+def bounded(text: str, limit: int) -> str:
     """A beginning of it that takes at most `limit` bytes as JSON, where one character takes up to twelve."""
     bounded = bound_text(text, max_bytes=limit).text
     while (excess := json_size(bounded) - 2 - limit) > 0:

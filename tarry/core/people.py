@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from signals.data import clean
 
+APPROVAL = "approvals.decision"
+"""The signal by which a person allows or denies a call. Also where no gate of the application declares it."""
 MAX_PERSON = 80
 """Characters of a name."""
 MAX_NONCE = 100
@@ -34,9 +36,19 @@ def delivery_of(person: str, nonce: str) -> str:
     return f"{_PREFIX}{nonce}/{person}"
 
 
+def names_person(delivery_id: str) -> bool:
+    """Whether an id claims to be of a person: only the doors that know who somebody is make such ids."""
+    return delivery_id.startswith(_PREFIX)
+
+
 def person_of(delivery_id: str) -> str:
     """Who sent it; empty when its id does not say so."""
-    if not delivery_id.startswith(_PREFIX):
+    if not names_person(delivery_id):
         return ""
     person = delivery_id.removeprefix(_PREFIX).partition("/")[2]
     return "" if person_problem(person) else person
+
+
+def people_alone(signal: str) -> str:
+    """Why a machine's delivery of a signal for people is not taken."""
+    return clean(f"only a person answers {signal}: at the inbox, by a signed link, or through the host", 500)

@@ -13,6 +13,7 @@ from pydantic import BaseModel, Field
 from signals.box import Box
 from signals.data import json_size
 from signals.parking import Park, Wake
+from tarry.core.decisions import Decided
 from tarry.core.ledger import Ledger, spent_in
 from tarry.core.messages import Frozen
 from tarry.core.protocol import OutcomeCode, ResolvedCall, RunSettings
@@ -69,6 +70,7 @@ class State(BaseModel):
     spent: Ledger = Field(default=Ledger(), description="that it reported, and its children")
     watchers: list[str] = Field(default_factory=list, description="tasks that want to know when this one is over")
     worker: str | None = Field(default=None, description="where its code has moved to; None: it is where its call says")
+    decided: tuple[Decided, ...] = Field(default=(), description="by people, the newest, oldest first")
     rests: bool = Field(default=False, description="its run was told that it rests, and is asked before it goes on")
 
     @property

@@ -5,6 +5,7 @@ together and how to write one.
 """
 
 from tarry.gates.approvals import DECISION, Decision, Question, approvals
+from tarry.gates.links import decision_links
 from tarry.gates.quiet_hours import quiet_hours, quiet_until
 from tarry.gates.quota import MemoryQuotas, QuotaStore, SqliteQuotas, quota
 
@@ -16,6 +17,7 @@ __all__ = [
     "QuotaStore",
     "SqliteQuotas",
     "approvals",
+    "decision_links",
     "quiet_hours",
     "quiet_until",
     "quota",

@@ -17,6 +17,7 @@ from signals.parking import Ask, Sleep
 from signals.tokens import Signal
 from tarry.api import Expired, Received
 from tarry.app import Extension
+from tarry.core.people import APPROVAL
 from tarry.core.protocol import digest
 from tarry.core.text import bound_text, canonical_json
 from tarry.hooks import Block, Gate, HookApi, HookCall, Hooks
@@ -34,7 +35,7 @@ class Decision(BaseModel):
     reason: str = ""
 
 
-DECISION = Signal("approvals.decision", 1, Decision)
+DECISION = Signal(APPROVAL, 1, Decision, for_people=True)
 """What is delivered to the call; the key is the one of the question."""
 
 

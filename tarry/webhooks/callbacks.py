@@ -6,28 +6,17 @@ has the same URL on every rerun.
 
 from __future__ import annotations
 
-import base64
-import hashlib
-import hmac
-import os
 from collections.abc import Sequence
 from datetime import datetime
 
 from signals.tokens import SignalKey
 from tarry.core.expectation import Target
 from tarry.settings import Settings
+from tarry.signed import BadToken, ExpiredToken, read_signed, sign
 from tarry.webhooks.errors import WebhookError
 
 _PURPOSE = b"tarry.callback.1\n"
 """Signed before every token: the same secret may serve something else too."""
-
-
-class BadToken(Exception):
-    """No token of ours, or one that was changed."""
-
-
-class ExpiredToken(Exception):
-    """A token of ours whose time has passed."""
 
 
 class _Token(Target):
@@ -54,8 +43,8 @@ def callback_url(settings: Settings, task_id: str, key: SignalKey, *, expires: d
         raise ValueError("expires is a datetime without a time zone; give an aware one")
     until = None if expires is None else int(expires.timestamp())
     token = _Token(task_id=task_id, signal=key.signal, key=key.key, expires=until)
-    payload = _text(token.model_dump_json(exclude_none=True).encode()).decode()
-    return f"{settings.gateway_url.rstrip('/')}/callbacks/{payload}.{_mac(secret, payload).decode()}"
+    signed = sign(secret, _PURPOSE, token.model_dump_json(exclude_none=True))
+    return f"{settings.gateway_url.rstrip('/')}/callbacks/{signed}"
 
 
 def required_secrets(settings: Settings) -> tuple[str, ...]:
@@ -78,21 +67,11 @@ def read_token(token: str, secrets: Sequence[str], now: datetime) -> Target:
         BadToken: none of `secrets` signed it.
         ExpiredToken: one did, and its time has passed.
     """
-    payload, _, mac = token.partition(".")
+    text = read_signed(token, secrets, _PURPOSE)
     try:
-        if not any(hmac.compare_digest(_mac(secret, payload), mac.encode()) for secret in secrets):
-            raise BadToken
-        read = _Token.model_validate_json(base64.urlsafe_b64decode(payload + "=" * (-len(payload) % 4)))
-    except ValueError:  # of base64, of text that is not ASCII, of what was signed
+        read = _Token.model_validate_json(text)
+    except ValueError:
         raise BadToken from None
     if read.expires is not None and now.timestamp() >= read.expires:
         raise ExpiredToken
     return Target(task_id=read.task_id, signal=read.signal, key=read.key)
-
-
-def _mac(secret: str, payload: str) -> bytes:
-    return _text(hmac.digest(os.fsencode(secret), _PURPOSE + payload.encode(), hashlib.sha256))
-
-
-def _text(data: bytes) -> bytes:
-    return base64.urlsafe_b64encode(data).rstrip(b"=")

@@ -9,6 +9,8 @@ import pytest
 from playwright.async_api import Browser, async_playwright
 
 CHROMIUM = shutil.which("chromium")
+# Root may start none inside of its own sandbox, and a container has little shared memory.
+LAUNCH = ["--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu"]
 
 
 @pytest.fixture(scope="session")
@@ -17,8 +19,6 @@ async def chromium() -> AsyncIterator[Browser]:
     if CHROMIUM is None:
         pytest.skip("no chromium is installed: apt-get install chromium")
     async with async_playwright() as driver:
-        # Root may start none inside of its own sandbox, and a container has little shared memory.
-        options = ["--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu"]
-        browser = await driver.chromium.launch(executable_path=CHROMIUM, args=options)
+        browser = await driver.chromium.launch(executable_path=CHROMIUM, args=LAUNCH)
         yield browser
         await browser.close()

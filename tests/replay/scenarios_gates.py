@@ -9,7 +9,7 @@ from typing import Any
 from tarry import SUBMISSION_SETTLED, App, Continue, DurableTask, Extension, Hooks, HookTask, Received, Sleep, Turn
 from tarry.api import ToolApi
 from tarry.core.protocol import RunSettings
-from tarry.gates import approvals
+from tarry.gates import DECISION, Decision, approvals
 from tarry.hooks import HookApi, HookCall
 from tarry.models import ModelRequest
 from tarry.testing import Reply, ScriptedModel, call, calls, say
@@ -17,7 +17,7 @@ from tarry.tools import ToolResult, tool
 from tests.replay.studio import Studio
 from tests.support.gating import Guard, Ledger, gate, gated_app, start_gated
 from tests.support.held import HeldTool
-from tests.support.parking import ANSWER, YES
+from tests.support.parking import ANSWER, YES, Waits
 from tests.support.stage import Stage
 from tests.support.waiting import eventually
 
@@ -52,6 +52,19 @@ async def denied_at_its_gate(studio: Studio) -> None:
     async with studio.stage(gated_app(Ledger().edit, approvals(everything))) as on:
         call = await start_gated(on, "edit", path="a.txt")
         await call.decide(False, reason="too risky")
+        await call.ends()
+
+
+async def decided_by_people(studio: Studio) -> None:
+    """Allowed at its gate by one person, and answered in its sleep by another: its lists tell of both."""
+    waits = Waits(Sleep(signals=[NIGHT], until=timedelta(hours=8)))
+    async with studio.stage(gated_app(waits.tool, approvals(everything))) as on:
+        call = await start_gated(on, "waits")
+        key = (await call.asks()).keys[0].key
+        await on.harness.signal(call.id, DECISION, key, Decision(allow=True, by="Ana", reason="fine"), by="Ana")
+        await waits.ran(1)
+        await eventually(call.view, lambda view: view.state == "sleeping")
+        await on.harness.signal(call.id, ANSWER.name, NIGHT.key, YES, by="Ben")
         await call.ends()
 
 
@@ -288,6 +301,7 @@ GATES: dict[str, Callable[[Studio], Awaitable[None]]] = {
     for play in (
         asked_at_two_gates,
         denied_at_its_gate,
+        decided_by_people,
         expired_at_its_gate,
         stopped_at_its_gate,
         waits_at_its_gate,

@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 from signals.tokens import SignalKey
 from tarry.core.expectation import Target
 from tarry.settings import Settings
+from tarry.signed import BadToken, ExpiredToken
 from tarry.webhooks import WebhookError, callback_url
-from tarry.webhooks.callbacks import BadToken, ExpiredToken, read_token, required_secrets
+from tarry.webhooks.callbacks import read_token, required_secrets
 
 NOW = datetime(2026, 11, 30, 12, tzinfo=UTC)
 TASK = "conv-1~aa11/g1/t1.0"

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from typing import Any
 
 from temporalio.client import Client
 from temporalio.service import RPCError
 
+from tarry.client.decisions import last_seen
 from tarry.client.errors import NoSuchTask, ServerUnavailable
 from tarry.client.questions import question_at
 from tarry.client.tasks import receipts_of
@@ -17,14 +19,13 @@ from tarry.core.live import Question
 from tarry.core.people import delivery_of, person_of
 from tarry.core.text import canonical_json
 from workers.gateway_sending import Road
-from workers.inbox.receipts import Told, clock
-
-CHANGED = "The question has changed since this page showed it; look again. Nothing was sent."
+from workers.inbox import receipts
+from workers.inbox.receipts import Kind, Told
 
 
 @dataclass(frozen=True)
 class Answer:
-    """What somebody answers: to which question as they saw it, and in words what they chose."""
+    """What somebody answers: to which question as they saw it, and in a word what they chose."""
 
     task_id: str
     signal: str
@@ -33,12 +34,18 @@ class Answer:
     person: str
     said: str
     value: Any
+    version: int | None = None
+    nonce: str = ""
 
     @property
     def delivery_id(self) -> str:
-        """The same when the same is sent again, and another one for another choice."""
+        """The same when the same is sent again, and another one for another choice; or, of a link, its own."""
         text = canonical_json([self.task_id, self.signal, self.key, self.digest, self.value])
-        return delivery_of(self.person, hashlib.sha256(text.encode()).hexdigest()[:32])
+        return delivery_of(self.person, self.nonce or hashlib.sha256(text.encode()).hexdigest()[:32])
+
+    def fits(self, asked: Question) -> bool:
+        """Whether it answers that question, for these arguments."""
+        return asked.digest == self.digest and f"{self.signal}/{self.key}" in asked.keys
 
 
 class Answering:
@@ -49,7 +56,11 @@ class Answering:
         self._road = road
 
     async def asked(self, task_id: str) -> Question | None:
-        """What a task asks at this moment; None: nothing, or there is no such task."""
+        """What a task asks at this moment; None: nothing, or there is no such task.
+
+        Raises:
+            ServerUnavailable: no server answers.
+        """
         try:
             return await question_at(self._client, task_id)
         except NoSuchTask:
@@ -58,48 +69,81 @@ class Answering:
     async def send(self, answer: Answer) -> Told:
         """Send it, if the question is still the one that was seen; and say what became of it."""
         try:
-            return await self._send(answer)
+            kind, text = await self._send(answer)
         except (ServerUnavailable, RPCError):
-            return self._told(answer, "unavailable", "Temporal does not answer. Send it again; it is not sent twice.")
+            kind, text = "unavailable", receipts.UNAVAILABLE
+        return Told(kind, answer.said, text, answer.task_id, answer.delivery_id)
 
-    async def _send(self, answer: Answer) -> Told:
+    async def again(self, told: Told) -> Told:
+        """What became since of an answer that the server kept."""
+        try:
+            found = await last_seen(self._client, told.task_id)
+        except (NoSuchTask, ServerUnavailable, RPCError):
+            return told
+        for one in found.decided:
+            if one.delivery_id == told.delivery_id:
+                return replace(told, kind="delivered", text=receipts.delivered(one.at))
+        for receipt in await self._receipts(told.task_id):
+            if receipt.delivery_id == told.delivery_id:
+                return replace(told, kind=receipt.answer, text=receipts.judged(receipt))
+        return told
+
+    async def ended(self, task_id: str) -> str:
+        """What is known of a task that asks nothing."""
+        try:
+            found = await last_seen(self._client, task_id)
+        except NoSuchTask:
+            return receipts.FORGOTTEN
+        return receipts.answered(found.decided[-1], "") if found.decided else receipts.over(found)
+
+    async def became(self, answer: Answer) -> tuple[Kind, str]:
+        """What became of a task that does not ask this any more: who was first, or that it is over."""
+        try:
+            found = await last_seen(self._client, answer.task_id)
+        except NoSuchTask:
+            return "not_found", receipts.FORGOTTEN
+        label = (answer.signal, answer.key)
+        for one in found.decided:
+            if (one.signal, one.key) == label and one.delivery_id == answer.delivery_id:
+                return "delivered", receipts.delivered(one.at)
+            if (one.signal, one.key) == label:
+                return "duplicate", receipts.answered(one, answer.person)
+        for receipt in await self._receipts(answer.task_id):
+            if (receipt.signal, receipt.key, receipt.answer) == (*label, "delivered"):
+                if receipt.delivery_id == answer.delivery_id:
+                    return "delivered", receipts.delivered(receipt.at)
+                return "duplicate", receipts.answered_by(person_of(receipt.delivery_id), receipt.at)
+        return "closed", receipts.over(found)
+
+    async def _send(self, answer: Answer) -> tuple[Kind, str]:
         asked = await self.asked(answer.task_id)
         if asked is None:
-            return await self._too_late(answer)
-        if asked.digest != answer.digest or f"{answer.signal}/{answer.key}" not in asked.keys:
-            return self._told(answer, "changed", CHANGED)
+            return await self.became(answer)
+        if not answer.fits(asked):
+            return await self._moved_on(answer)
         target = Target(task_id=answer.task_id, signal=answer.signal, key=answer.key)
-        reply = await self._road.to_task(target, answer.value, answer.delivery_id)
+        reply = await self._road.of_person(target, answer.value, answer.delivery_id, answer.version)
         match reply.answer:
             case "delivered":
-                return self._told(answer, "delivered", "Delivered.")
+                return "delivered", receipts.delivered(None)
             case "accepted":
-                text = "Accepted: no worker is up, the server keeps it. Its receipt follows when one is."
-                return self._told(answer, "accepted", text)
+                is_late = asked.until is not None and asked.until <= datetime.now(UTC)
+                return "accepted", receipts.LATE if is_late else receipts.ACCEPTED
             case "invalid":
-                return self._told(answer, "invalid", f"Not taken: {reply.reason}")
+                return "invalid", receipts.invalid(reply.reason)
             case "unavailable":
-                return self._told(answer, "unavailable", "Temporal does not answer. Send it again.")
+                return "unavailable", receipts.UNAVAILABLE
             case _:
-                return await self._too_late(answer)
+                return await self.became(answer)
 
-    async def _too_late(self, answer: Answer) -> Told:
-        """The task does not ask this any more: who was first, or that it is over."""
+    async def _moved_on(self, answer: Answer) -> tuple[Kind, str]:
+        """The task asks something else: this may have been answered before."""
+        kind, text = await self.became(answer)
+        return (kind, text) if kind in ("delivered", "duplicate") else ("changed", receipts.CHANGED)
+
+    async def _receipts(self, task_id: str) -> list[Any]:
+        """What the task itself knows, where a worker is up to tell it."""
         try:
-            receipts = await receipts_of(self._client, answer.task_id)
-        except NoSuchTask:
-            return self._told(answer, "not_found", "There is no such task any more.")
-        except RPCError:
-            receipts = []
-        for one in receipts:
-            if (one.signal, one.key, one.answer) != (answer.signal, answer.key, "delivered"):
-                continue
-            if one.delivery_id == answer.delivery_id:
-                return self._told(answer, "delivered", f"Delivered at {clock(one.at)}.")
-            who = person_of(one.delivery_id) or "somebody else"
-            who = "you" if who == answer.person else who
-            return self._told(answer, "duplicate", f"Already answered by {who} at {clock(one.at)}. Nothing changed.")
-        return self._told(answer, "closed", "It is over. Nothing was sent.")
-
-    def _told(self, answer: Answer, kind: Any, text: str) -> Told:
-        return Told(kind, answer.said, text, answer.task_id, answer.delivery_id)
+            return list(await receipts_of(self._client, task_id))
+        except (RPCError, NoSuchTask):
+            return []

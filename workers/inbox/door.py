@@ -85,10 +85,10 @@ def door_of(settings: Settings, sign_in: SignIn | None) -> Door:
     return Door(sessions, sign_in, settings.inbox_user_header or "", proxy)
 
 
-def _key(settings: Settings, held: str) -> bytes:
-    """What forms are signed with: of what all gateways hold; where they hold nothing, this one's own."""
+def _key(settings: Settings, held: str) -> str:
+    """What forms are signed with: made of what all gateways hold; where they hold nothing, this one's own."""
     held = held or (settings.callback_secrets.get_secret_value().split()[0] if settings.callback_secrets else "")
-    return hashlib.sha256(b"tarry.inbox.key.1\n" + os.fsencode(held)).digest() if held else secrets.token_bytes(32)
+    return hashlib.sha256(b"tarry.inbox.key.1\n" + os.fsencode(held)).hexdigest() if held else secrets.token_hex(32)
 
 
 def is_from_own_page(request: Request, public_url: str | None) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
+from dataclasses import replace
 from datetime import UTC, datetime
 from urllib.parse import urlencode
 
@@ -13,19 +14,28 @@ from starlette.routing import Route
 from temporalio.client import Client
 
 from tarry.app import App
+from tarry.client.decisions import decisions
+from tarry.client.errors import ServerUnavailable
 from tarry.client.exact import exact_arguments
 from tarry.core.live import Question
+from tarry.gates.approvals import DECISION
 from tarry.settings import Settings
 from workers.gateway_sending import Road
 from workers.inbox.answering import Answer, Answering
 from workers.inbox.board import Board
 from workers.inbox.door import SESSION_COOKIE, Door, door_of
+from workers.inbox.forms import Form, filled, form_of
+from workers.inbox.links import Links
 from workers.inbox.listing import Listing
 from workers.inbox.pages import HEADERS, static
 from workers.inbox.receipts import STATUS, Told
 from workers.inbox.sessions import SESSION_SECONDS
 from workers.inbox.showing import Card, card
 from workers.inbox.visitors import Refused, Visit, Visitors
+from workers.inbox.watching import Watching
+
+HISTORY = 30
+"""Tasks on a page of the history."""
 
 LOG = logging.getLogger("tarry.inbox")
 
@@ -37,49 +47,71 @@ class Inbox:
         self.board = Board(client, settings.task_queue)
         self._client = client
         self._app = app
+        self._signals = app.registry.signals
+        self._queue = settings.task_queue
         self._door = door
         self._visitors = Visitors(door, settings.gateway_url)
         self._answering = Answering(client, road)
+        secrets = settings.callback_secrets.get_secret_value().split() if settings.callback_secrets else []
+        self._links = Links(tuple(secrets), self._visitors, self._answering, self._whole)
 
     def routes(self) -> list[Route]:
-        """Its addresses."""
+        """Its addresses; without a way to sign in those of links alone."""
         meet, signed_in = self._visitors.anybody, self._visitors.signed_in
-        return [
+        pages = [
             Route("/inbox", signed_in(self.inbox), methods=["GET"]),
             Route("/inbox/question", signed_in(self.question), methods=["GET"]),
+            Route("/inbox/history", signed_in(self.history), methods=["GET"]),
+            Route("/inbox/events", meet(Watching(self.board).events), methods=["GET"]),
             Route("/inbox/answer", signed_in(self.answer), methods=["POST"]),
             Route("/inbox/sign-in", meet(self.sign_in), methods=["POST"]),
             Route("/inbox/sign-out", meet(self.sign_out), methods=["POST"]),
+        ]
+        return [
             Route("/inbox/static/{name}", _static, methods=["GET"]),
+            *self._links.routes(),
+            *(pages if self._door.is_open else ()),
         ]
 
     async def inbox(self, visit: Visit) -> Response:
         """`GET /inbox`: what waits, the most urgent first."""
-        standing = await self.board.standing()
-        now = datetime.now(UTC)
-        cards = [card(one, now, self._app.redact) for one in standing.parked]
-        listing = Listing.of(cards, visit.query)
         told = Told.read(self._door.sessions.unsealed(visit.query.get("told", "")))
+        if told is not None and told.kind == "accepted":
+            told = await self._answering.again(told)
+        # Who has just answered sees the list without it.
+        standing = await self.board.standing(anew=told is not None)
+        listing = Listing.of([self._card(one, visit) for one in standing.parked], visit.query)
         return visit.page("inbox.html", here="inbox", listing=listing, standing=standing, told=told)
 
     async def question(self, visit: Visit) -> Response:
         """`GET /inbox/question?task=…`: one question, with all that would run."""
-        asked = await self._answering.asked(visit.query.get("task", ""))
-        if asked is None:
-            text = "It does not wait any more, or there is no such task."
-            return visit.page("message.html", 404, title="Nothing is asked there", text=text)
-        return visit.page("question.html", card=await self._whole(asked), told=None)
+        return await self._question(visit, visit.query.get("task", ""))
+
+    async def history(self, visit: Visit) -> Response:
+        """`GET /inbox/history`: who decided what, and what came of it."""
+        before, problem = _time(visit.query.get("before", "")) or datetime.now(UTC), ""
+        try:
+            found = await decisions(self._client, self._queue, before, HISTORY)
+        except ServerUnavailable:
+            found, problem = [], "Temporal does not answer"
+        further = found[-1].decided.at if len({one.task_id for one in found}) >= HISTORY else None
+        earlier = f"/inbox/history?{urlencode({'before': further.isoformat()})}" if further else ""
+        return visit.page("history.html", here="history", found=found, earlier=earlier, problem=problem)
 
     async def answer(self, visit: Visit) -> Response:
-        """`POST /inbox/answer`: decide, and be told what became of it."""
+        """`POST /inbox/answer`: answer, and be told what became of it."""
         form = visit.form
         asked = await self._answering.asked(form.get("task", ""))
         if asked is not None and not self._may_answer(visit.person, asked):
             raise Refused(403, "This question is not for you to answer. Nothing was sent.")
-        told = await self._answering.send(_decision(visit))
+        answer, written = self._read(visit)
+        if written is not None and written.problem:
+            told = Told("invalid", "Not sent.", written.problem, answer.task_id)
+        else:
+            told = await self._answering.send(answer)
         LOG.info("%s: answer of %s to %s", told.kind, visit.person, told.task_id)
-        if told.kind in ("changed", "invalid") and asked is not None:
-            return visit.page("question.html", STATUS[told.kind], card=await self._whole(asked), told=told)
+        if told.kind in ("changed", "invalid", "unavailable") and asked is not None:
+            return await self._question(visit, told.task_id, told, written)
         there = f"/inbox?{urlencode({'told': self._door.sessions.sealed(told.data)})}"
         return RedirectResponse(there, 303, HEADERS)
 
@@ -101,6 +133,63 @@ class Inbox:
         response.delete_cookie(SESSION_COOKIE, path="/inbox", httponly=True, samesite="strict")
         return response
 
+    async def _question(
+        self, visit: Visit, task_id: str, told: Told | None = None, written: Form | None = None
+    ) -> Response:
+        """The page of what a task asks now, with what was told and written when it was answered last."""
+        asked = await self._answering.asked(task_id)
+        if asked is None:
+            text = await self._answering.ended(task_id)
+            return visit.page("message.html", 404, title="Nothing is asked there any more", text=text)
+        shown = replace(await self._whole(asked), may_answer=self._may_answer(visit.person, asked))
+        sent = (visit.form.get("signal", ""), visit.form.get("key", ""))
+        forms = [
+            (signal, key, written if written is not None and (signal, key) == sent else self._form(signal))
+            for signal, key in shown.keys
+            if signal != DECISION.name
+        ]
+        return visit.page(
+            "question.html",
+            STATUS[told.kind] if told else 200,
+            card=shown,
+            told=told,
+            forms=forms,
+            reason=visit.form.get("reason", ""),
+        )
+
+    def _read(self, visit: Visit) -> tuple[Answer, Form | None]:
+        """What a form answers; of a signal that is no approval the form as it was filled in, too."""
+        form = visit.form
+        signal, token = form.get("signal", ""), self._signals.get(form.get("signal", ""))
+        written, value, said, version = None, None, "Answered.", None
+        if signal == DECISION.name:
+            if (choice := form.get("choice")) not in ("allow", "deny"):
+                raise Refused(400, "Choose to allow or to deny. Nothing was sent.")
+            reason = form.get("reason", "").strip()
+            value = {"allow": choice == "allow", "by": visit.person, "reason": reason}
+            said = "Allowed." if choice == "allow" else "Denied."
+        else:
+            written, value = filled(self._form(signal), form, token)
+            version = token.version if token else None
+        answer = Answer(
+            task_id=form.get("task", ""),
+            signal=signal,
+            key=form.get("key", ""),
+            digest=form.get("digest", ""),
+            person=visit.person,
+            said=said,
+            value=value,
+            version=version,
+        )
+        return answer, written
+
+    def _form(self, signal: str) -> Form:
+        return form_of(self._signals.get(signal))
+
+    def _card(self, asked: Question, visit: Visit) -> Card:
+        shown = card(asked, datetime.now(UTC), self._app.redact)
+        return replace(shown, may_answer=self._may_answer(visit.person, asked))
+
     async def _whole(self, asked: Question) -> Card:
         found = await exact_arguments(self._client, asked.task_id, asked.tool, asked.digest)
         return card(asked, datetime.now(UTC), self._app.redact, found)
@@ -113,32 +202,23 @@ class Inbox:
             return False
 
 
-def inbox_of(client: Client, app: App, road: Road, settings: Settings) -> Inbox | None:
-    """The inbox of an application; None, and a line that says how to switch it on, where nobody could sign in."""
+def inbox_of(client: Client, app: App, road: Road, settings: Settings) -> Inbox:
+    """The inbox of an application. Where nobody could sign in a line says how to switch it on (spec §23.3)."""
     door = door_of(settings, app.inbox.sign_in)
     if not door.is_open:
         LOG.info(
             "the inbox is off: set TARRY_INBOX_TOKENS, or TARRY_INBOX_USER_HEADER with TARRY_INBOX_PROXY_SECRET, "
             "or give the App an Inbox that signs people in"
         )
-        return None
     return Inbox(client, app, door, road, settings)
 
 
-def _decision(visit: Visit) -> Answer:
-    form = visit.form
-    choice, reason = form.get("choice"), form.get("reason", "").strip()
-    if choice not in ("allow", "deny"):
-        raise Refused(400, "Choose to allow or to deny. Nothing was sent.")
-    return Answer(
-        task_id=form.get("task", ""),
-        signal=form.get("signal", ""),
-        key=form.get("key", ""),
-        digest=form.get("digest", ""),
-        person=visit.person,
-        said="Allowed" if choice == "allow" else "Denied",
-        value={"allow": choice == "allow", "by": visit.person, "reason": reason},
-    )
+def _time(text: str) -> datetime | None:
+    try:
+        at = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    return at if at.tzinfo else None
 
 
 async def _static(request: Request) -> Response:

@@ -42,6 +42,12 @@ class Card:
     now: datetime
     arguments: tuple[Argument, ...] | None
     is_whole: bool
+    may_answer: bool = True
+
+    @property
+    def is_decidable(self) -> bool:
+        """Whether it can be allowed or denied from here: all that would run is shown, as far as it may be."""
+        return self.may_answer and bool(self.approval_key) and self.arguments is not None
 
     @property
     def asks(self) -> bool:

@@ -6,12 +6,14 @@ import secrets
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 from urllib.parse import parse_qsl
 
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
+from temporalio.service import RPCError
 
+from tarry.client.errors import ServerUnavailable
 from workers.inbox.door import BROWSER_COOKIE, Door, is_from_own_page, is_secure
 from workers.inbox.pages import page
 
@@ -68,18 +70,28 @@ class Visitors:
 
         return self.anybody(handled)
 
-    def anybody(self, handle: Handler) -> Callable[[Request], Awaitable[Response]]:
-        """For everybody, with the checks of a form."""
+    def anonymous(self, handle: Handler) -> Callable[[Request], Awaitable[Response]]:
+        """For everybody, whoever is signed in."""
+        return self._met(handle, knows_people=False)
 
+    def anybody(self, handle: Handler) -> Callable[[Request], Awaitable[Response]]:
+        """For everybody, with who is signed in."""
+        return self._met(handle, knows_people=True)
+
+    def _met(self, handle: Handler, *, knows_people: bool) -> Callable[[Request], Awaitable[Response]]:
         async def handled(request: Request) -> Response:
             held = request.cookies.get(BROWSER_COOKIE, "")
             browser = held if len(held) == 32 and held.isalnum() else secrets.token_hex(16)
             try:
-                response = await handle(await self._visit(request, browser))
+                response = await handle(await self._visit(request, browser, knows_people=knows_people))
             except Refused as error:
                 response = page("message.html", error.status, title="Not done", text=error.text)
+            except (ServerUnavailable, RPCError):
+                text = "Temporal does not answer. Nothing was done; try again in a moment."
+                response = page("message.html", 503, title="Not now", text=text)
             if browser != held:
-                self.set_cookie(request, response, BROWSER_COOKIE, browser, None)
+                # Lax, or a visit by a link from elsewhere would make the forms of other tabs worthless.
+                self.set_cookie(request, response, BROWSER_COOKIE, browser, None, "lax")
             return response
 
         return handled
@@ -94,15 +106,23 @@ class Visitors:
             problem=problem,
         )
 
-    def set_cookie(self, request: Request, response: Response, name: str, value: str, seconds: int | None) -> None:
-        """A cookie that no script reads and no other site's request carries."""
+    def set_cookie(
+        self,
+        request: Request,
+        response: Response,
+        name: str,
+        value: str,
+        seconds: int | None,
+        samesite: Literal["strict", "lax"] = "strict",
+    ) -> None:
+        """A cookie that no script reads, and that no request from another site's page carries."""
         secure = is_secure(request, self._public_url)
         response.set_cookie(
-            name, value, max_age=seconds, path="/inbox", secure=secure, httponly=True, samesite="strict"
+            name, value, max_age=seconds, path="/inbox", secure=secure, httponly=True, samesite=samesite
         )
 
-    async def _visit(self, request: Request, browser: str) -> Visit:
-        person = await self._door.person(request)
+    async def _visit(self, request: Request, browser: str, *, knows_people: bool) -> Visit:
+        person = await self._door.person(request) if knows_people else ""
         bound, now = f"{person}\n{browser}", time.time()
         form: Form = {}
         if request.method == "POST":

@@ -19,8 +19,10 @@ from temporalio.workflow import ActivityConfig, ActivityHandle
 from signals.box import Box
 from signals.parking import InvalidPark, Park, Sleep, Wait, Wake, park_on
 from signals.parking import park as parked
+from signals.tokens import SignalKey
 from tarry.core import results
 from tarry.core import task as machine
+from tarry.core.decisions import Decided, decided, with_decision
 from tarry.core.messages import Usage
 from tarry.core.parked_note import in_words
 from tarry.core.protocol import (
@@ -286,7 +288,7 @@ class Loop(ABC):
         if reason is None and not self._state.reask:
             return None
         self._shown = None
-        show_running()
+        show_running(self._decided(note, reason))
         return machine.Reasked() if reason is None else machine.Woke(reason)
 
     def _why_it_ended(self, reason: Wake | None) -> str:
@@ -295,6 +297,18 @@ class Loop(ABC):
         if reason is not None:
             return reason.reason
         return "registry" if self._state.reask else "continued"
+
+    def _decided(self, note: ParkedNote, reason: Wake | None) -> tuple[Decided, ...]:
+        """What people decided so far, where one of them has just ended a park; else nothing."""
+        if reason is None or reason.reason != "signal":
+            return ()
+        key = SignalKey(reason.signal, reason.key)
+        stored = self._box.state(key).stored
+        new = decided(note, key, stored) if stored is not None else None
+        if new is None:
+            return ()
+        self._state.decided = with_decision(self._state.decided, new)
+        return self._state.decided
 
     def _shown_as(self, park: Park) -> str:
         if self._state.phase == "call":

@@ -7,13 +7,14 @@ that came has its receipt: whichever exception or event came first says nothing 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from temporalio import workflow
 
 from signals.box import Box
 from signals.parking import Park, Wake, commit, wake
-from tarry.attributes import DEADLINE, REGISTRY, STATE, WAITING_FOR
+from tarry.attributes import DEADLINE, DECIDED, REGISTRY, STATE, WAITING_FOR
+from tarry.core.decisions import DECIDED_MEMO, Decided
 from tarry.core.parked_note import labels, parked_details
 from tarry.core.task_state import State
 from tarry.core.text import bound_text
@@ -95,7 +96,16 @@ def show_details(park: Park, note: ParkedNote) -> None:
     workflow.set_current_details(parked_details(workflow.info().workflow_id, park, note))
 
 
-def show_running() -> None:
-    """The park is over. The memo stays: it is read together with the state."""
+def show_running(decided: Sequence[Decided] = ()) -> None:
+    """The park is over. The memo stays: it is read together with the state.
+
+    `decided`: what people decided so far, where it ended by such a decision. One event more; what was begun before
+    took no delivery that tells of a person, so no history has it (spec §23.7).
+    """
     workflow.set_current_details("")
-    workflow.upsert_search_attributes([STATE.value_set("running"), WAITING_FOR.value_unset(), DEADLINE.value_unset()])
+    when = [DECIDED.value_set(decided[-1].at)] if decided else []
+    workflow.upsert_search_attributes(
+        [STATE.value_set("running"), WAITING_FOR.value_unset(), DEADLINE.value_unset(), *when]
+    )
+    if decided:
+        workflow.upsert_memo({DECIDED_MEMO: tuple(decided)})

@@ -1,1 +1,125 @@
+// The pages work without this. With it times are local, and the list follows what happens.
 "use strict";
+(() => {
+  const words = (seconds) => {
+    const units = [["d", 86400], ["h", 3600], ["min", 60], ["s", 1]];
+    const parts = [];
+    for (const [name, size] of units) {
+      if (seconds >= size || (name === "s" && !parts.length)) {
+        parts.push(`${Math.floor(seconds / size)} ${name}`);
+        seconds %= size;
+      }
+    }
+    return parts.slice(0, 2).join(" ");
+  };
+
+  const local = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "medium" });
+  const showTimes = (root) => {
+    for (const time of root.querySelectorAll("time:not([title])")) {
+      time.title = time.textContent;
+      time.textContent = local.format(new Date(time.dateTime));
+    }
+    for (const left of root.querySelectorAll("[data-until]")) {
+      const seconds = (new Date(left.dataset.until) - Date.now()) / 1000;
+      left.textContent = seconds > 0 ? `${words(seconds)} left` : "the deadline has passed";
+      left.title = local.format(new Date(left.dataset.until));
+      left.classList.toggle("soon", seconds < 3600);
+    }
+  };
+  showTimes(document);
+  setInterval(() => showTimes(document), 20000);
+
+  // A form is sent once, however often somebody clicks.
+  document.addEventListener("submit", (event) => {
+    setTimeout(() => event.target.querySelectorAll("button").forEach((button) => { button.disabled = true; }), 0);
+  });
+  addEventListener("pageshow", () => document.querySelectorAll("button:disabled").forEach((button) => { button.disabled = false; }));
+
+  document.addEventListener("keydown", (event) => {
+    if (event.ctrlKey || event.metaKey || event.altKey || event.target.closest("input, textarea, select")) return;
+    const cards = [...document.querySelectorAll(".card")];
+    const at = cards.indexOf(document.activeElement && document.activeElement.closest(".card"));
+    if (event.key === "/" && document.querySelector("input[type=search]")) {
+      event.preventDefault();
+      document.querySelector("input[type=search]").focus();
+    } else if (event.key === "j" || event.key === "k") {
+      const next = cards[event.key === "j" ? at + 1 : Math.max(0, at - 1)];
+      if (next) { next.tabIndex = -1; next.focus(); }
+    }
+  });
+
+  const live = document.getElementById("live");
+  if (!live || !window.EventSource) return;
+
+  const isInUse = (card) => card.contains(document.activeElement)
+    || [...card.querySelectorAll("input:not([type=hidden]), textarea")].some((field) => field.value !== field.defaultValue);
+
+  const isGone = (card) => {
+    if (card.classList.contains("gone")) return;
+    card.classList.add("gone");
+    card.querySelectorAll("button").forEach((button) => { button.disabled = true; });
+    const note = document.createElement("p");
+    note.className = "notice";
+    note.setAttribute("role", "status");
+    note.textContent = "This is not asked any more: somebody answered, or it is over.";
+    card.append(note);
+  };
+
+  // What somebody is at stays under their hands: a card that has not changed is kept, and one in use is never taken away.
+  const mergeCards = (old, fresh) => {
+    const known = new Map([...old.children].map((card) => [card.dataset.card, card]));
+    const wanted = [...fresh.children].map((card) => {
+      const before = known.get(card.dataset.card);
+      known.delete(card.dataset.card);
+      if (before && before.dataset.version === card.dataset.version && !before.classList.contains("gone")) return before;
+      if (before && isInUse(before)) { isGone(before); return [before, card]; }
+      return card;
+    }).flat();
+    const inUse = [...known.values()].filter(isInUse);
+    inUse.forEach(isGone);
+    const keep = new Set([...inUse, ...wanted]);
+    for (const card of [...old.children]) if (!keep.has(card)) card.remove();
+    // A card that is in use is not moved, or it would lose the focus.
+    let place = old.firstElementChild;
+    for (const card of [...inUse, ...wanted]) {
+      if (card === place) { place = place.nextElementSibling; continue; }
+      if (card.parentElement === old && isInUse(card)) continue;
+      old.insertBefore(card, place);
+    }
+  };
+
+  let running = false, again = false;
+  const refresh = async () => {
+    if (running) { again = true; return; }
+    running = true;
+    try {
+      const answer = await fetch(location.href, { headers: { Accept: "text/html" }, credentials: "same-origin" });
+      const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+      const fresh = page.getElementById("live");
+      if (!fresh) { location.reload(); return; }
+      for (const part of [".tellings", ".head", ".empty", ".pages"]) {
+        const before = live.querySelector(part), after = fresh.querySelector(part);
+        if (before && after) before.replaceWith(after);
+        else if (before) before.remove();
+        else if (after && part === ".pages") live.append(after);
+        else if (after && part === ".empty") live.querySelector(".cards").before(after);
+      }
+      mergeCards(live.querySelector(".cards"), fresh.querySelector(".cards"));
+      live.dataset.version = fresh.dataset.version;
+      document.title = page.title;
+      showTimes(live);
+    } catch {
+      // The stream says when there is something to come back for.
+    } finally {
+      running = false;
+      if (again) { again = false; refresh(); }
+    }
+  };
+
+  const stream = new EventSource("/inbox/events");
+  stream.addEventListener("standing", (event) => {
+    if (JSON.parse(event.data).version !== live.dataset.version) refresh();
+  });
+  addEventListener("pagehide", () => stream.close());
+  setInterval(() => { if (live.querySelector(".told.accepted")) refresh(); }, 3000);
+})();

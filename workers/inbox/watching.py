@@ -1,0 +1,51 @@
+"""The inbox as it changes, by server-sent events: `GET /inbox/events` (spec §23.1).
+
+An event says that the list is another one, and how many questions wait; the page then fetches itself. All watchers of a
+gateway share the looks of one board.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import AsyncIterator
+
+from sse_starlette import EventSourceResponse, ServerSentEvent
+from starlette.responses import Response
+
+from workers.gateway_tokens import refused_json
+from workers.inbox.board import Board
+from workers.inbox.pages import HEADERS
+from workers.inbox.visitors import Visit
+
+MAX_WATCHERS = 500
+PING_SECONDS = 15
+SEND_PATIENCE = 30.0
+RETRY_MS = 2_000
+LONGEST = 900.0
+"""Seconds, after which a browser comes back and is asked again who it is."""
+
+
+class Watching:
+    """All watchers of one inbox."""
+
+    def __init__(self, board: Board) -> None:
+        self._board = board
+
+    async def events(self, visit: Visit) -> Response:
+        """The stream, for who is signed in."""
+        if not visit.person:
+            return refused_json(401, "sign in first", HEADERS)
+        if self._board.watched >= MAX_WATCHERS:
+            return refused_json(503, f"{MAX_WATCHERS} watch already", {**HEADERS, "Retry-After": "5"})
+        headers = {**HEADERS, "X-Accel-Buffering": "no"}
+        return EventSourceResponse(self._told(), ping=PING_SECONDS, send_timeout=SEND_PATIENCE, headers=headers)
+
+    async def _told(self) -> AsyncIterator[ServerSentEvent]:
+        until = time.monotonic() + LONGEST
+        async for standing in self._board.changes():
+            asked = sum(1 for one in standing.parked if one.question)
+            data = json.dumps({"version": standing.version, "asked": asked})
+            yield ServerSentEvent(data, event="standing", retry=RETRY_MS)
+            if time.monotonic() > until:
+                return
