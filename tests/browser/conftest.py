@@ -6,7 +6,7 @@ import shutil
 from collections.abc import AsyncIterator
 
 import pytest
-from playwright.async_api import Browser, async_playwright
+from playwright.async_api import Browser, async_playwright, expect
 
 CHROMIUM = shutil.which("chromium")
 # Root may start none inside of its own sandbox, and a container has little shared memory.
@@ -18,6 +18,7 @@ async def chromium() -> AsyncIterator[Browser]:
     """One browser for the session; each test opens contexts of its own in it, which share nothing."""
     if CHROMIUM is None:
         pytest.skip("no chromium is installed: apt-get install chromium")
+    expect.set_options(timeout=60_000)
     async with async_playwright() as driver:
         browser = await driver.chromium.launch(executable_path=CHROMIUM, args=LAUNCH)
         yield browser

@@ -22,6 +22,7 @@ from tarry.tools import tool
 from tests.support.gating import Gated, Ledger, gated_app, start_gated
 from tests.support.inboxes import Desk, desk
 from tests.support.stage import Stage, idle_stage, stage
+from tests.support.waiting import eventually
 
 
 class Window(BaseModel):
@@ -59,6 +60,16 @@ async def asked(
         await waiting.asks()
         async with desk(on, chromium) as inbox:
             yield on, waiting, inbox
+
+
+async def listed(page: Page, text: str) -> None:
+    """Return when a question is on the page, loading it again until it is: a page without scripts stands still."""
+
+    async def found() -> int:
+        await page.reload()
+        return await page.get_by_role("article").filter(has_text=text).count()
+
+    await eventually(found)
 
 
 async def decide(page: Page, choice: str, reason: str = "") -> None:
@@ -131,8 +142,7 @@ async def test_an_answer_after_the_deadline_is_told_that_it_expired(
     ):
         waiting = await start_gated(on, "edit", path="a.txt")
         await waiting.asks()
-        await page.reload()
-        await expect(page.get_by_role("article")).to_contain_text("a.txt")
+        await listed(page, "a.txt")
         outcome = await waiting.ends()
         await decide(page, "Allow")
         await expect(page.get_by_role("status")).to_contain_text("It expired at")
