@@ -17,20 +17,18 @@ from typing import Any
 from temporalio.client import Client, WorkflowExecutionStatus, WorkflowHandle, WorkflowQueryFailedError
 from temporalio.service import RPCError, RPCStatusCode
 
+from activities.agents.lost import PATIENCE, is_over, tell_of_conversations
 from tarry.asking import ask
 from tarry.attributes import STATE, WAITING_FOR
 from tarry.client.lists import listed_memo
-from tarry.client.signals import deliver
 from tarry.core.paths import root_of
 from tarry.core.protocol import CONVERSATION, VIEW
-from tarry.core.settled import SUBMISSION_SETTLED, Settled
+from tarry.core.settled import SUBMISSION_SETTLED
 from tarry.core.subagents.protocol import AGENT_ID, AGENTS, COLLECT, TREE_MEMO, tree_of
 from tarry.core.views import ConversationView
-from tarry.core.waiting import ENDED, NOTIFIED, TASK, EndNotice, TaskView
+from tarry.core.waiting import ENDED, TASK, EndNotice, TaskView
 
 PERIOD = timedelta(hours=1)
-_PATIENCE = timedelta(seconds=10)
-_FIELDS = {"conversation_id", "request_id"}
 
 
 async def look_every(client: Client, task_queue: str, period: timedelta = PERIOD) -> None:
@@ -48,7 +46,7 @@ async def look(client: Client, task_queue: str) -> int:
     """Tell who waits of conversations and tasks that are over without telling it; how many were told."""
     told = 0
     async for task in _waiting(client, task_queue):
-        told += await _tell_of_conversations(client, task)
+        told += await tell_of_conversations(client, task)
     async for found in client.list_workflows(f'WorkflowType = "{AGENTS}" AND {_open_on(task_queue)}'):
         told += await _tell_tree(client, client.get_workflow_handle(found.id))
     told += await _end_orphans(client, task_queue)
@@ -62,18 +60,10 @@ def _open_on(task_queue: str) -> str:
     return f'ExecutionStatus = "Running" AND TaskQueue = "{task_queue}"'
 
 
-async def _tell_of_conversations(client: Client, waiting: WorkflowHandle[Any, Any]) -> int:
-    told = 0
-    for key, submission in (await _notified(waiting)).items():
-        if await _is_over(client, submission["conversation_id"]):
-            told += await _tell(client, waiting.id, key, submission)
-    return told
-
-
 async def _tell_tree(client: Client, tree: WorkflowHandle[Any, Any]) -> int:
     """That its root is over; else which of its agents' conversations are."""
     if not await _is_orphan(client, tree.id):
-        return await _tell_of_conversations(client, tree)
+        return await tell_of_conversations(client, tree)
     await tree.signal(COLLECT)
     return 1
 
@@ -81,7 +71,7 @@ async def _tell_tree(client: Client, tree: WorkflowHandle[Any, Any]) -> int:
 async def _is_orphan(client: Client, tree_id: str) -> bool:
     """Whether the root conversation is over; also when another one has its id since."""
     root = root_of(tree_id)
-    if await _is_over(client, root):
+    if await is_over(client, root):
         return True
     try:
         view = await ask(client, root, VIEW, ConversationView)
@@ -92,15 +82,15 @@ async def _is_orphan(client: Client, tree_id: str) -> bool:
 
 async def _end_orphans(client: Client, task_queue: str) -> int:
     """Agents whose tree is over: nobody gives them work, or hears of what they end."""
-    is_over: dict[str, bool] = {}
+    ended_trees: dict[str, bool] = {}
     ended = 0
     query = f'WorkflowType = "{CONVERSATION}" AND WorkflowId STARTS_WITH "{AGENT_ID}" AND {_open_on(task_queue)}'
     async for found in client.list_workflows(query):
         if not (tree_id := await listed_memo(found, TREE_MEMO, "", str)):
             continue
-        if tree_id not in is_over:
-            is_over[tree_id] = await _is_over(client, tree_id)
-        if is_over[tree_id]:
+        if tree_id not in ended_trees:
+            ended_trees[tree_id] = await is_over(client, tree_id)
+        if ended_trees[tree_id]:
             # What it does is told to stop by that, and cleans up (spec §1.5).
             await _terminate(client, found.id)
             ended += 1
@@ -118,7 +108,7 @@ async def _terminate(client: Client, workflow_id: str) -> None:
 async def _tell_of_tasks(client: Client, task: WorkflowHandle[Any, Any]) -> int:
     """A task tells before it completes; one that was ended by force could not. Who knows of an end takes no second."""
     try:
-        view: TaskView = await task.query(TASK, result_type=TaskView, rpc_timeout=_PATIENCE)
+        view: TaskView = await task.query(TASK, result_type=TaskView, rpc_timeout=PATIENCE)
     except (RPCError, WorkflowQueryFailedError):
         return 0
     told = 0
@@ -145,34 +135,3 @@ async def _waiting(client: Client, task_queue: str) -> AsyncIterator[WorkflowHan
     async for found in client.list_workflows(query):
         if any(item.startswith(prefix) for item in found.typed_search_attributes.get(WAITING_FOR) or ()):
             yield client.get_workflow_handle(found.id)
-
-
-async def _notified(task: WorkflowHandle[Any, Any]) -> dict[str, dict[str, str]]:
-    try:
-        found: dict[str, Any] = await task.query(NOTIFIED, rpc_timeout=_PATIENCE)
-    except (RPCError, WorkflowQueryFailedError):
-        return {}
-    # They are memos, and any shell can write one.
-    return {key: told for key, told in found.items() if isinstance(told, dict) and told.keys() == _FIELDS}
-
-
-async def _is_over(client: Client, conversation_id: str) -> bool:
-    try:
-        described = await client.get_workflow_handle(conversation_id).describe()
-    except RPCError as error:
-        if error.status == RPCStatusCode.NOT_FOUND:
-            return True
-        raise
-    return described.status != WorkflowExecutionStatus.RUNNING
-
-
-async def _tell(client: Client, task_id: str, key: str, submission: dict[str, str]) -> int:
-    lost = Settled(
-        conversation_id=submission["conversation_id"],
-        request_id=submission["request_id"],
-        status="unanswered",
-        reason="lost",
-        detail="the conversation ended without settling it",
-    )
-    result = await deliver(client, task_id, SUBMISSION_SETTLED, key, lost)
-    return int(result.answer in ("delivered", "accepted"))

@@ -25,6 +25,7 @@ from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxR
 from tenacity import AsyncRetrying, before_sleep_log, wait_exponential
 
 from activities.adopt import AdoptActivities
+from activities.agents.lost import LostAgents
 from activities.agents.orders import AgentActivities
 from activities.conversation.keeping import KeepingActivities
 from activities.conversation.sending import SendActivities
@@ -130,6 +131,7 @@ def build_worker(client: Client, app: App, settings: Settings) -> Worker:
             expecting.forward,
             RegistryActivities(client).sweep,
             AgentActivities(client, settings, blobs, reader).carry_out,
+            LostAgents(client).look_after,
         ],
         workflow_runner=FirstWorkTold(
             SandboxedWorkflowRunner(restrictions=SandboxRestrictions.default.with_passthrough_modules(*PASSED_THROUGH))

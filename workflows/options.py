@@ -67,6 +67,14 @@ CARRY_OUT: ActivityConfig = {
 }
 """An order of a tree of agents: harmless to repeat, so repeated until it is acknowledged."""
 
+LOOK_AFTER: ActivityConfig = {
+    "start_to_close_timeout": timedelta(seconds=30),
+    "schedule_to_close_timeout": timedelta(minutes=1),
+    "retry_policy": RetryPolicy(initial_interval=timedelta(seconds=1)),
+    "summary": "was its conversation ended by force?",
+}
+"""A stopped run waits for it: what it could not tell, the worker's next look does."""
+
 TERMINATE: ActivityConfig = {
     "start_to_close_timeout": timedelta(seconds=30),
     "retry_policy": RetryPolicy(initial_interval=timedelta(seconds=1), maximum_interval=timedelta(seconds=30)),

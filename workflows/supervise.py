@@ -41,6 +41,9 @@ async def _with_handlers(body: Awaitable[T]) -> T:
     return result
 
 
+STOPPED = "its owner was stopped"
+"""Why a stopped workflow cancels what it has started. The server gives no reason when an owner is ended by force."""
+
 CLEANUP_SECONDS = 26.0
 """How long a stopped task may take to clean up; then its result says that the cleanup is unknown (spec §7.4)."""
 LEAST_CLEANUP_SECONDS = 10.0
@@ -97,7 +100,7 @@ class StopSwitch:
         await workflow.wait_condition(lambda: self.is_set)
         # A child that has just ended needs no telling.
         with contextlib.suppress(FailureError):
-            await workflow.get_external_workflow_handle(child_id).cancel()
+            await workflow.get_external_workflow_handle(child_id).cancel(reason=STOPPED)
 
     async def pause(self, seconds: float, why: str) -> None:
         """Wait durably; a Stop ends it early."""

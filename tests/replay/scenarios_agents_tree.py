@@ -81,7 +81,22 @@ async def agents_stopped_and_collected(studio: Studio) -> None:
         await eventually(status, lambda found: found == WorkflowExecutionStatus.COMPLETED)
 
 
+async def agent_ended_by_force(studio: Studio) -> None:
+    """The conversation of one that works is terminated: its run has the tree looked after, and the next one begins."""
+    work = Work()
+    async with studio.stage(children_app(work)) as on:
+        grove = Grove(on, work)
+        await grove.root_it()
+        await grove.begin(limit=1)
+        child = await grove.start("a", WORK + "a")
+        await work.has_begun("a")
+        await grove.start("b")
+        await on.client.get_workflow_handle(child.agent_id).terminate()
+        await grove.completions(2)
+
+
 TREES: dict[str, Callable[[Studio], Awaitable[None]]] = {
     "agents-asked-and-told": agents_asked_and_told,
     "agents-stopped-and-collected": agents_stopped_and_collected,
+    "agent-ended-by-force": agent_ended_by_force,
 }

@@ -40,7 +40,7 @@ ACTIVITIES = {
     *(waiting.JUDGE, waiting.REFEREE, waiting.CLEAN_UP, waiting.TASK_RUN, waiting.TASK_CLEAN_UP),
     *(commits.SEND, expectation.FORWARD),
     *(gates.ASK_GATES, gates.TELL_RESULT, run_hooks.ASK_RUN_HOOKS),
-    *(carrying.CARRY_OUT, keeping.TERMINATE),
+    *(carrying.CARRY_OUT, carrying.LOOK_AFTER, keeping.TERMINATE),
 }
 UPDATES = {
     *(protocol.SUBMIT, protocol.WITHDRAW, protocol.ABORT, protocol.RETRY, protocol.MEMO, protocol.ANNOUNCE),

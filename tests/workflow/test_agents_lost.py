@@ -31,6 +31,7 @@ async def test_a_child_whose_conversation_is_terminated_ends_its_turn_as_lost_an
         child = await on.start("a", WORK + "a")
         await on.start("b", "next")
         await on.work.has_begun("a")
+        on.work.is_deaf = True  # or its run ends, and tells it first
         assert await look(on.on.client, on.on.settings.task_queue) == 0
 
         await on.on.client.get_workflow_handle(child.agent_id).terminate()
@@ -39,7 +40,26 @@ async def test_a_child_whose_conversation_is_terminated_ends_its_turn_as_lost_an
         lost, answered = await on.completions(2)
         assert (lost.path, lost.status, lost.reason) == ("/root/a", "unanswered", "lost")
         assert (answered.path, answered.text) == ("/root/b", "heard next")
+        on.work.let()
         assert await look(on.on.client, on.on.settings.task_queue) == 0
+
+
+@pytest.mark.parametrize("asked", [WORK + "a", "ask who?"], ids=["at work", "at rest"])
+async def test_the_run_of_a_child_that_is_terminated_tells_its_tree_as_it_ends_before_any_worker_looks(
+    server: EmbeddedServer, tmp_path: Path, asked: str
+) -> None:
+    async with grove(server, tmp_path, limit=1, rooted=True) as on:
+        child = await on.start("a", asked)
+        await on.becomes("/root/a", "running" if asked.startswith(WORK) else "waiting")
+        if asked.startswith(WORK):
+            await on.work.has_begun("a")
+            await on.start("b", "next")
+
+        await on.on.client.get_workflow_handle(child.agent_id).terminate()
+
+        ends = await on.completions(2 if asked.startswith(WORK) else 1)
+        assert [(one.path, one.reason) for one in ends] == [("/root/a", "lost"), ("/root/b", "")][: len(ends)]
+        assert (await on.tree.list()).permits_used == 0
 
 
 async def test_an_agent_whose_conversation_is_gone_is_corrupt_once_it_is_to_go_on(

@@ -12,13 +12,14 @@ from collections.abc import Callable, Iterator, Sequence
 from pydantic import BaseModel
 from temporalio import workflow
 from temporalio.common import RawValue
-from temporalio.exceptions import FailureError
+from temporalio.exceptions import ActivityError, FailureError
 
 from tarry.core.run import GenerationInput
+from tarry.core.subagents.carrying import LOOK_AFTER
 from tarry.core.subagents.protocol import GRANTED, RESTED, WANTS, TurnNotice
 from tarry.core.subagents.run_permit import GO_ON, RESTING, WAKING, Notice, Resting, RunPermit, Waking
 from tarry.core.task_state import State
-from workflows import metering
+from workflows import metering, options, patches
 from workflows.ends import read_signal
 from workflows.supervise import Holder, StopSwitch
 
@@ -79,6 +80,16 @@ class Permit:
                 await _tell(word.task_id, GO_ON, word)
             elif not await _tell(self._tree, _NAMES[word.kind], self._notice(word)):
                 self._state.granted(word.number)  # nobody is there who counts
+
+    async def look_after(self) -> None:
+        """After a Stop. One without a reason may have come since the conversation was ended by force.
+
+        That tells nobody, so that its turn would hold its permit until a worker looks next (spec §17.15).
+        """
+        if not self._tree or workflow.cancellation_reason() != "" or not workflow.patched(patches.LOOKED_AFTER):
+            return
+        with contextlib.suppress(ActivityError):
+            await workflow.execute_activity(LOOK_AFTER, self._tree, **options.LOOK_AFTER)
 
     def _due(self) -> Notice | Waking | None:
         return self._state.due(workflow.now())

@@ -100,7 +100,7 @@ class Generation:
         """Answer the input; a long run continues as new."""
         self._serving = asyncio.ensure_future(self._permit.serve())
         with spans.generation(input) as span:
-            result = await supervise(self._body(), self._stop.set)
+            result = await supervise(self._whole(), self._stop.set)
             if result is None and self._stop.is_set:  # a Stop in the very task that turns over
                 result = self._result(machine.Finish("unanswered", "aborted"))
             spans.end_run(span, result)
@@ -109,6 +109,12 @@ class Generation:
             carry = machine.RunCarry(state=self._state, transcript=self._transcript)
             workflow.continue_as_new(self._input.model_copy(update={"carry": carry}))
         metering.count(metrics.RUNS, outcome=result.reason or result.status)
+        return result
+
+    async def _whole(self) -> RunResult | None:
+        result = await self._body()
+        if result is not None and self._stop.is_set:
+            await self._permit.look_after()
         return result
 
     async def _body(self) -> RunResult | None:

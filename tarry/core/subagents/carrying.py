@@ -20,6 +20,8 @@ from tarry.core.subagents.orders import (
 )
 
 CARRY_OUT = "tarry.agents.carry-out"
+LOOK_AFTER = "tarry.agents.look-after"
+"""Activity: given the id of a tree, tells it which of its agents' conversations are over."""
 
 
 class CarryOut(Frozen):
