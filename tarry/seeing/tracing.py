@@ -5,7 +5,9 @@ Nothing is sent, and nothing of the SDK is imported, where none of them names a 
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Mapping
+from functools import partial
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
@@ -19,13 +21,15 @@ if TYPE_CHECKING:
 _ENDPOINTS = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
 _PROTOCOLS = ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL")
 _PROTOCOL = "http/protobuf"
+_LAST_SENDING = 2.0
+"""Seconds in which a process that leaves sends what is left."""
 
 
 def begin_tracing(environment: Mapping[str, str], process: str) -> Callable[[], None]:
     """Send the spans of this process to the collector that `environment` names; without one do nothing.
 
     Call it once, before anything connects. `process` says in the spans what sends them. What it returns sends what is
-    left, and ends it; a collector that is away is waited for as `OTEL_BSP_EXPORT_TIMEOUT` says.
+    left, and ends it, within two seconds; nothing may be traced after it.
 
     Raises:
         SettingsError: a collector is named, and the packages of `tarry[otel]` are missing or another protocol is asked.
@@ -59,7 +63,14 @@ def _begin(environment: Mapping[str, str], process: str) -> Callable[[], None]:
     )
     provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
     trace.set_tracer_provider(provider)
-    return provider.shutdown
+    return partial(_end, provider.shutdown)
+
+
+def _end(shutdown: Callable[[], None]) -> None:
+    # A collector that is away is tried for long, and the process has seconds to leave.
+    ending = threading.Thread(target=shutdown, daemon=True)
+    ending.start()
+    ending.join(_LAST_SENDING)
 
 
 def plugins() -> list[OpenTelemetryPlugin]:

@@ -11,7 +11,24 @@ import signal
 
 from pydantic import BaseModel
 
-from tarry import App, Ask, Expired, Extension, Received, Shown, Signal, Sleep, ToolApi, tool
+from tarry import (
+    App,
+    Ask,
+    DurableTask,
+    Expired,
+    Extension,
+    HookApi,
+    HookCall,
+    Hooks,
+    HookTask,
+    Received,
+    Shown,
+    Signal,
+    Sleep,
+    ToolApi,
+    Turn,
+    tool,
+)
 from tarry.core.messages import UserMessage
 from tarry.core.subagents.definition import AgentDefinition, Snapshot, SubagentSettings
 from tarry.models import ModelRequest
@@ -95,7 +112,7 @@ def _first(request: ModelRequest) -> Reply | Call | Fail:
             return call("subagent", agent="scout", task_name="scout", prompt="nest")
         case "nest":
             return call("outer", word=SECRET)
-        case "fragile" | "brittle" | "broken" as name:
+        case "fragile" | "brittle" | "broken" | "inner" as name:
             return call(name, word=SECRET)
         case "rage":
             return _rage(request)
@@ -125,3 +142,30 @@ _MODEL = ScriptedModel.for_each_input([_first, _then, lambda _: say("All done.")
 
 app = App(model=_MODEL, extensions=_EXTENSIONS, redact=_redact)
 """With a redactor that hides the secret."""
+
+
+review: DurableTask[str, str] = DurableTask("review", str, str)
+
+
+@review.phase
+def look(told: str, api: ToolApi) -> str:
+    """Say what was said."""
+    return told
+
+
+def _on_yield(turn: Turn) -> list[HookTask]:
+    return [HookTask(review, turn.text)]
+
+
+def _lets_pass(call: HookCall, api: HookApi) -> None: ...
+
+
+hooked = App(
+    model=_MODEL,
+    extensions=[
+        *_EXTENSIONS,
+        Extension("hooks", tasks=[review], hooks=Hooks(before_tool=_lets_pass, on_yield=_on_yield)),
+    ],
+)
+"""With hooks at each end."""
+HOOKED = "tests.support.seen_app:hooked"

@@ -6,11 +6,25 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+import pytest
+from temporalio.api.history.v1 import HistoryEvent
+from temporalio.client import Client
+
 from tarry.embedded import EmbeddedServer
+from tarry.processes import Child
 from tarry.testing import Stage
 from tests.support.collector import Collector, collecting
-from tests.support.seen_app import NAME, SECRET, WORDS, Words
+from tests.support.seen_app import HOOKED, NAME, SECRET, WORDS, Words
 from tests.support.waiting import eventually
+
+CONTENT = {
+    "gen_ai.tool.call.arguments",
+    "gen_ai.tool.call.result",
+    "gen_ai.input.messages",
+    "gen_ai.output.messages",
+}
+NO_CACHE = {"TARRY_MAX_CACHED_WORKFLOWS": "0"}
+CACHES = pytest.mark.parametrize("cache", [{}, NO_CACHE], ids=["cached", "replayed at every task"])
 
 ASKED = """\
 conversation
@@ -22,21 +36,65 @@ conversation
       run_tool ask_ana
     chat 1"""
 
+NESTED = """\
+conversation
+  invoke_agent
+    chat 1
+    execute_tool outer
+      run_tool outer
+        execute_tool inner
+          run_tool inner
+    chat 1"""
+
+DELEGATED = """\
+conversation
+  invoke_agent
+    chat 1
+    execute_tool subagent
+      run_tool subagent
+        conversation
+          invoke_agent
+            chat 1
+            execute_tool outer
+              run_tool outer
+                execute_tool inner
+                  run_tool inner
+            chat 1
+    chat 1
+    execute_tool wait_agent
+      run_tool wait_agent
+      wait
+      run_tool wait_agent
+    chat 1"""
+
+HOOKS = """\
+conversation
+  invoke_agent
+    chat 1
+    execute_tool inner
+      gate
+      run_tool inner
+    chat 1
+    hooks on_yield
+      task review
+        run_tool review"""
+
 
 @asynccontextmanager
-async def traced(server: EmbeddedServer, folder: Path) -> AsyncIterator[tuple[Stage, Collector]]:
-    """A stage whose workers send their spans to a collector."""
+async def traced(server: EmbeddedServer, folder: Path, app: str = NAME) -> AsyncIterator[tuple[Stage, Collector]]:
+    """A stage, and a collector for the spans of its workers."""
     with collecting() as collector:
-        async with Stage(NAME, server=server, folder=folder) as stage:
+        async with Stage(app, server=server, folder=folder) as stage:
             yield stage, collector
 
 
 async def answered(stage: Stage, conversation_id: str, text: str) -> str:
+    """What a run answers, and its end."""
     return str((await (await stage.harness.conversation(conversation_id).submit(text)).wait()).answer_text)
 
 
 async def whole(collector: Collector, runs: int = 1) -> list[str]:
-    """The traces, once the roots of so many runs have come."""
+    """The traces, once the spans of so many conversations have come."""
 
     async def roots() -> int:
         return len(collector.of("conversation"))
@@ -45,16 +103,217 @@ async def whole(collector: Collector, runs: int = 1) -> list[str]:
     return collector.trees()
 
 
-async def test_a_run_is_one_trace_from_its_conversation_to_each_request_and_call(
+def ids_of(collector: Collector) -> tuple[int, int, int]:
+    """How many spans came, how many ids they have, and how many traces they are of."""
+    spans = collector.spans
+    return len(spans), len({span.span_id for span in spans}), len({span.trace_id for span in spans})
+
+
+@CACHES
+async def test_a_run_is_one_trace_from_its_conversation_to_each_request_call_and_wait(
+    server: EmbeddedServer, tmp_path: Path, cache: dict[str, str]
+) -> None:
+    async with traced(server, tmp_path) as (stage, collector):
+        await stage.start_worker(**collector.environment, **cache)
+        submission = await stage.harness.conversation(tmp_path.name).submit(f"ask {SECRET}")
+        await stage.harness.signal(await stage.parked(tmp_path.name), WORDS, "answer", Words(text="Blue"))
+        run = (await submission.wait()).generation_id
+        assert await whole(collector) == [ASKED]
+
+    assert ids_of(collector) == (8, 8, 1)
+    [root], [agent], [call], [wait] = map(
+        collector.of, ("conversation", "invoke_agent", "execute_tool ask_ana", "wait")
+    )
+    assert (root.process["service.name"], root.process["tarry.process"]) == ("tarry", "worker")
+    assert root.attributes == {
+        "gen_ai.conversation.id": tmp_path.name,
+        "tarry.task_id": tmp_path.name,
+        "tarry.run": 1,
+        "tarry.outcome": "done",
+    }
+    assert agent.attributes["gen_ai.operation.name"] == "invoke_agent"
+    assert agent.attributes["tarry.task_id"] == run
+    assert call.attributes == {
+        "gen_ai.operation.name": "execute_tool",
+        "gen_ai.conversation.id": tmp_path.name,
+        "gen_ai.tool.name": "ask_ana",
+        "gen_ai.tool.call.id": "call_0_0",
+        "tarry.task_id": f"{run}/t1.0",
+        "tarry.replay": "safe",
+        "tarry.continued": False,
+        "tarry.outcome": "ok",
+    }
+    assert (wait.attributes["tarry.waits"], wait.attributes["tarry.wake"]) == ("sleeping", "signal")
+    chats = collector.of("chat 1")
+    assert [chat.attributes["gen_ai.request.model"] for chat in chats] == ["1", "1"]
+    assert [chat.attributes["gen_ai.provider.name"] for chat in chats] == ["scripted", "scripted"]
+    assert (
+        sum(chat.attributes["gen_ai.usage.output_tokens"] for chat in chats)
+        == agent.attributes["gen_ai.usage.output_tokens"]
+    )
+    began = [span.began for span in (root, agent, call, wait)]
+    assert began == sorted(began)
+    assert root.ended >= agent.ended >= call.ended >= wait.ended
+
+
+@CACHES
+async def test_nested_calls_and_runs_of_subagents_are_below_the_call_that_started_them(
+    server: EmbeddedServer, tmp_path: Path, cache: dict[str, str]
+) -> None:
+    async with traced(server, tmp_path) as (stage, collector):
+        await stage.start_worker(**collector.environment, **cache)
+        await answered(stage, f"{tmp_path.name}-1", "nest")
+        assert await whole(collector) == [NESTED]
+        await answered(stage, f"{tmp_path.name}-2", "delegate")
+        assert await whole(collector, 3) == [NESTED, DELEGATED]
+
+    assert ids_of(collector)[2] == 2
+
+
+async def test_hooks_are_in_the_trace_and_a_compaction_by_hand_is_one_of_its_own(
+    server: EmbeddedServer, tmp_path: Path
+) -> None:
+    async with traced(server, tmp_path, HOOKED) as (stage, collector):
+        await stage.start_worker(**collector.environment)
+        await answered(stage, "hooked", "inner")
+        assert await whole(collector) == [HOOKS]
+        collector.spans.clear()
+        await (await stage.harness.conversation("hooked").compact()).wait()
+
+        async def compacted() -> int:
+            return len(collector.of("compact"))
+
+        await eventually(compacted)
+
+    assert collector.trees() == ["compact"]
+
+
+async def test_a_call_that_other_workers_wake_stays_in_its_trace(server: EmbeddedServer, tmp_path: Path) -> None:
+    async with traced(server, tmp_path) as (stage, collector):
+        first = await stage.start_worker(**collector.environment)
+        submission = await stage.harness.conversation("parked").submit("ask")
+        task_id = await stage.parked("parked")
+        await first.stop()
+        await stage.harness.signal(task_id, WORDS, "answer", Words(text="Blue"))
+        await stage.start_worker(**collector.environment)
+        await submission.wait()
+        assert await whole(collector) == [ASKED]
+
+    assert ids_of(collector) == (8, 8, 1)
+
+
+@pytest.mark.parametrize(("tool", "outcome"), [("fragile", "ok"), ("brittle", "interrupted")])
+async def test_a_killed_worker_leaves_the_trace_whole_but_for_the_run_that_died(
+    server: EmbeddedServer, tmp_path: Path, tool: str, outcome: str
+) -> None:
+    async with traced(server, tmp_path) as (stage, collector):
+        first = await stage.start_worker(**collector.environment)
+        submission = await stage.harness.conversation(tmp_path.name).submit(tool)
+        await first.wait()
+        await stage.start_worker(**collector.environment)
+        await submission.wait()
+        await whole(collector)
+
+    [tree] = collector.trees()
+    # Whether the killed one had sent the first request is a matter of milliseconds.
+    lines = [line for line in tree.splitlines() if line != "    chat 1"]
+    runs = [f"      run_tool {tool}"] if outcome == "ok" else []
+    assert lines == ["conversation", "  invoke_agent", f"    execute_tool {tool}", *runs]
+    [call] = collector.of(f"execute_tool {tool}")
+    assert (call.attributes["tarry.outcome"], call.status) == (outcome, "unset" if outcome == "ok" else "error")
+    assert [run.attributes["tarry.attempt"] for run in collector.of(f"run_tool {tool}")] == (
+        [2] if outcome == "ok" else []
+    )
+
+
+@pytest.mark.parametrize("first_traces", [True, False], ids=["traced first", "untraced first"])
+async def test_workers_that_trace_and_workers_that_do_not_may_be_mixed(
+    server: EmbeddedServer, tmp_path: Path, first_traces: bool
+) -> None:
+    async with traced(server, tmp_path) as (stage, collector):
+        environments = [collector.environment, {}] if first_traces else [{}, collector.environment]
+        first = await stage.start_worker(**environments[0])
+        submission = await stage.harness.conversation(tmp_path.name).submit("ask")
+        task_id = await stage.parked(tmp_path.name)
+        await first.stop()
+        await stage.start_worker(**environments[1])
+        await stage.harness.signal(task_id, WORDS, "answer", Words(text="Blue"))
+        assert (await submission.wait()).status == "done"
+        if not first_traces:
+            await whole(collector)
+
+    told = {line.strip() for tree in collector.trees() for line in tree.splitlines()}
+    begun = {"chat 1", "run_tool ask_ana"}
+    assert told == (begun if first_traces else begun | {"conversation", "invoke_agent", "execute_tool ask_ana", "wait"})
+
+
+async def test_spans_hold_no_content_unless_asked_for_and_then_what_the_redactor_leaves(
+    server: EmbeddedServer, tmp_path: Path
+) -> None:
+    async with traced(server, tmp_path) as (stage, collector):
+        for environment in ({}, {"TARRY_TRACE_CONTENT": "true"}):
+            worker = await stage.start_worker(**collector.environment, **environment)
+            for word in ("nest", "broken", "rage"):
+                await answered(stage, f"{word}-{len(environment)}", f"{word} {SECRET}")
+            await whole(collector, 3)
+            await worker.stop()
+            assert SECRET.encode() not in b"".join(collector.bodies)
+            told, collector.spans = collector.spans, []
+            assert environment or CONTENT.isdisjoint(name for span in told for name in span.attributes)
+
+    [outer] = [span for span in told if span.name == "run_tool outer"]
+    assert outer.attributes["gen_ai.tool.call.arguments"] == '{"word": "[hidden]"}'
+    assert outer.attributes["gen_ai.tool.call.result"] == "[hidden] [hidden]"
+    chats = [span.attributes for span in told if span.name == "chat 1"]
+    assert ["[hidden]" in chat["gen_ai.input.messages"] for chat in chats] == [True] * len(chats)
+
+
+async def test_a_header_of_what_workflows_start_carries_the_trace_and_nothing_else(
     server: EmbeddedServer, tmp_path: Path
 ) -> None:
     async with traced(server, tmp_path) as (stage, collector):
         await stage.start_worker(**collector.environment)
-        submission = await stage.harness.conversation("asked").submit(f"ask {SECRET}")
-        await stage.harness.signal(await stage.parked("asked"), WORDS, "answer", Words(text="Blue"))
-        await submission.wait()
-        trees = await whole(collector)
+        submission = await stage.harness.conversation("header").submit("nest")
+        run = (await submission.wait()).generation_id
+        await whole(collector)
+        carried = [header async for header in _headers(stage.harness.client, run)]
 
-    assert trees == [ASKED]
-    assert len({span.trace_id for span in collector.spans}) == 1
-    assert SECRET not in repr(collector.bodies)
+    assert {name for header in carried for name in header} == {"_tracer-data"}
+    trace = collector.spans[0].trace_id
+    assert all(header["_tracer-data"].startswith(f'{{"traceparent":"00-{trace}-') for header in carried)
+
+
+async def _headers(client: Client, workflow_id: str) -> AsyncIterator[dict[str, str]]:
+    async for event in client.get_workflow_handle(workflow_id).fetch_history_events():
+        if fields := _header(event):
+            yield fields
+
+
+def _header(event: HistoryEvent) -> dict[str, str]:
+    attributes = getattr(event, event.WhichOneof("attributes") or "")
+    fields = attributes.header.fields if "header" in attributes.DESCRIPTOR.fields_by_name else {}
+    return {name: payload.data.decode() for name, payload in fields.items()}
+
+
+async def test_a_collector_that_is_away_holds_up_neither_a_run_nor_the_end_of_a_worker(
+    server: EmbeddedServer, tmp_path: Path
+) -> None:
+    async with Stage(NAME, server=server, folder=tmp_path) as stage:
+        worker = await stage.start_worker(OTEL_EXPORTER_OTLP_ENDPOINT="http://127.0.0.1:9")
+        assert await answered(stage, "away", "nest")
+        assert await _ended(worker) == 0
+
+
+async def _ended(worker: Child) -> int:
+    await worker.stop()
+    return await worker.wait()
+
+
+async def test_a_worker_says_what_to_change_when_its_collector_wants_another_protocol(
+    server: EmbeddedServer, tmp_path: Path
+) -> None:
+    async with Stage(NAME, server=server, folder=tmp_path) as stage:
+        with pytest.raises(Exception, match="worker: OTEL_EXPORTER_OTLP_PROTOCOL='grpc' is refused: spans are sent by"):
+            await stage.start_worker(
+                OTEL_EXPORTER_OTLP_ENDPOINT="http://127.0.0.1:4317", OTEL_EXPORTER_OTLP_PROTOCOL="grpc"
+            )
