@@ -87,7 +87,9 @@ async def _kept(drill: Drill, folder: Path, output: Output, *, short: bool) -> D
     async def keep(ground: Ground, report: DrillReport) -> None:
         if not output.as_json:
             output.rich(drill_story.told(report))
-            output.rich(f"The server is up until Ctrl-C: {ground.server.ui_url}")
+            output.rich(
+                f"The server is up until Ctrl-C: TEMPORAL_ADDRESS={ground.server.address} {ground.server.ui_url}"
+            )
         # Here Ctrl-C is the ordinary end.
         with contextlib.suppress(asyncio.CancelledError):
             await ground.server.wait()

@@ -15,14 +15,20 @@ from tarry.drills.kit.ground import Ground
 from tarry.drills.kit.report import DrillReport
 from tarry.drills.kit.runner import play
 from tarry.drills.registry import DRILLS
-from tests.support.programs import TARRY, end_of, line_with, living_in, run, start
+from tests.support.programs import TARRY, Ended, end_of, line_with, living_in, run, start
 from tests.support.waiting import eventually
 
 
-async def test_a_drill_tells_of_each_step_what_it_did_expected_and_found(tmp_path: Path) -> None:
-    ended = await run(TARRY, "drill", "list-parked", "--short", "--json", cwd=tmp_path)
+@pytest.fixture(scope="module")
+async def listed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Ended, Path]:
+    """One drill, played where the server that is configured does not answer, and a setting of ours is not allowed."""
+    folder = tmp_path_factory.mktemp("drill")
+    hostile = {"TEMPORAL_ADDRESS": "127.0.0.1:1", "TARRY_HEARTBEAT_TIMEOUT": "never"}
+    return await run(TARRY, "drill", "list-parked", "--short", "--json", cwd=folder, **hostile), folder
 
-    assert ended.code == 0, ended.stderr
+
+async def test_a_drill_tells_of_each_step_what_it_did_expected_and_found(listed: tuple[Ended, Path]) -> None:
+    ended, folder = listed
     facts = json.loads(ended.stdout)
     assert (facts["failed"], facts["short"], facts["matrix"]) == (0, True, [])
     assert facts["duplicates"] == {"unsafe": 0, "safe": 0, "keyed": 0, "reconciled": 0}
@@ -31,17 +37,14 @@ async def test_a_drill_tells_of_each_step_what_it_did_expected_and_found(tmp_pat
     for step in told["steps"]:
         assert all(step[part] for part in ("did", "expected", "found", "ok"))
         assert f"list-parked: {step['title']}" in ended.stderr, "progress, while it runs"
-    assert living_in(tmp_path) == []
+    assert living_in(folder) == []
 
 
-async def test_a_drill_never_touches_the_server_that_is_configured(tmp_path: Path) -> None:
-    """Nothing listens there, and no setting of ours is allowed: neither is looked at."""
-    ended = await run(
-        TARRY, "drill", "list-parked", cwd=tmp_path, TEMPORAL_ADDRESS="127.0.0.1:1", TARRY_HEARTBEAT_TIMEOUT="never"
-    )
-
+async def test_a_drill_never_touches_the_server_that_is_configured(listed: tuple[Ended, Path]) -> None:
+    ended, folder = listed
+    (told,) = json.loads(ended.stdout)["drills"]
     assert ended.code == 0, ended.stderr
-    assert "did       temporal workflow list --query" in ended.stdout
+    assert (folder / told["state"] / "temporal.db").exists(), "it had a server of its own"
 
 
 async def test_the_list_names_every_drill_and_so_does_the_refusal_of_another_name(tmp_path: Path) -> None:
@@ -126,6 +129,7 @@ async def the_programs_in(folder: Path) -> str:
 
 async def test_a_server_that_is_kept_shows_its_pages_until_ctrl_c(tmp_path: Path) -> None:
     process = await start(TARRY, "drill", "list-parked", "--keep", cwd=tmp_path)
+    await line_with(process, "did       temporal workflow list --query")
     page = (await line_with(process, "The server is up until Ctrl-C: ")).split()[-1]
     async with httpx.AsyncClient() as client:
         status = (await client.get(page, follow_redirects=True)).status_code
