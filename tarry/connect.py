@@ -12,7 +12,6 @@ import dataclasses
 import functools
 import sys
 import time
-from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -39,7 +38,8 @@ from tenacity import AsyncRetrying, retry_if_exception_type, stop_after_delay, w
 
 from tarry.codec import Codec, Keyring, load_keyring
 from tarry.codec.unreadable import ClosedConverter, EncryptedConverter
-from tarry.core.attributes import ATTRIBUTES, Attribute
+from tarry.core.attributes import ATTRIBUTES
+from tarry.namespace_commands import NamespaceCommands
 from tarry.seeing.store import CountedStore
 from tarry.seeing.tracing import plugins
 from tarry.settings import Settings, load_settings
@@ -139,12 +139,15 @@ def converter_of(settings: Settings) -> DataConverter:
     return data_converter(settings.store, load_keyring(settings))
 
 
-async def connect(settings: Settings | None = None, *, wait: timedelta = timedelta(0)) -> Client:
+async def connect(
+    settings: Settings | None = None, *, wait: timedelta = timedelta(0), to_prepare: bool = False
+) -> Client:
     """Connect to the configured server and namespace.
 
     Args:
         settings: read from the environment by default.
         wait: how long a server that does not answer is tried again.
+        to_prepare: the namespace need not be there yet.
 
     Raises:
         ConnectError: the configuration cannot be read, nothing answers, or the namespace is not there.
@@ -159,7 +162,7 @@ async def connect(settings: Settings | None = None, *, wait: timedelta = timedel
         retry=retry_if_exception_type(ServerUnreachable),
         reraise=True,
     )
-    client: Client = await attempts(_connect_once, config, converter)
+    client: Client = await attempts(_connect_once, config, converter, to_prepare)
     _pause_at_exit()
     return client
 
@@ -203,12 +206,13 @@ def _client_config() -> ClientConnectConfig:
         ) from error
 
 
-async def _connect_once(config: ClientConnectConfig, converter: DataConverter) -> Client:
+async def _connect_once(config: ClientConnectConfig, converter: DataConverter, to_prepare: bool) -> Client:
     address = config.setdefault("target_host", DEFAULT_ADDRESS)
     try:
         async with asyncio.timeout(_ATTEMPT.total_seconds()):
             client = await Client.connect(**config, data_converter=converter, plugins=plugins())
-            await client.workflow_service.describe_namespace(DescribeNamespaceRequest(namespace=client.namespace))
+            if not to_prepare:
+                await client.workflow_service.describe_namespace(DescribeNamespaceRequest(namespace=client.namespace))
     except TimeoutError as error:
         raise ServerUnreachable(f"no Temporal server at {address} (no answer): {_START}") from error
     except ValueError as error:
@@ -245,6 +249,7 @@ def _refusal(error: RPCError, address: str, namespace: str) -> ConnectError:
     if error.status == RPCStatusCode.NOT_FOUND:
         return ConnectError(
             f"namespace {namespace} does not exist at {address}: set TEMPORAL_NAMESPACE, or create it with "
+            "`tarry namespace init`, or without search attributes with "
             f"`temporal operator namespace create --namespace {namespace} --address {address}`"
         )
     if error.status in (RPCStatusCode.UNAUTHENTICATED, RPCStatusCode.PERMISSION_DENIED):
@@ -261,34 +266,37 @@ async def check_search_attributes(client: Client) -> None:
     Raises:
         ConnectError: one is missing or of another type; it holds the command that creates what is missing.
     """
-    registered = await _registered_attributes(client)
+    registered, commands = await registered_attributes(client), commands_of(client)
     missing = [attribute for attribute in ATTRIBUTES if attribute.name not in registered]
     if missing:
         raise ConnectError(
             f"search attributes are not registered ({', '.join(attribute.name for attribute in missing)}): "
-            f"`{_creation_command(client, missing)}`"
+            f"run `tarry namespace init`, or `{commands.create_attributes(missing)}`"
         )
     for attribute in ATTRIBUTES:
         actual = registered[attribute.name]
         if actual not in (attribute.type, None):
             raise ConnectError(
                 f"search attribute {attribute.name} is registered as {actual}, not {attribute.type}: remove it with "
-                f"`temporal operator search-attribute remove --name {attribute.name} {_place_flags(client)}`, then "
-                f"`{_creation_command(client, [attribute])}`"
+                f"`{commands.remove_attribute(attribute)}`, then `{commands.create_attributes([attribute])}`"
             )
 
 
-async def _registered_attributes(client: Client) -> dict[str, str | None]:
-    """The type of each registered attribute; None where it is not told."""
+async def registered_attributes(client: Client) -> dict[str, str | None]:
+    """The type of each registered attribute; None where it is not told.
+
+    Raises:
+        ConnectError: the server refuses to answer.
+    """
     try:
         answer = await client.operator_service.list_search_attributes(
             ListSearchAttributesRequest(namespace=client.namespace)
         )
     except RPCError as error:
         if error.status not in (RPCStatusCode.PERMISSION_DENIED, RPCStatusCode.UNIMPLEMENTED):
-            raise _refusal(error, _address(client), client.namespace) from error
+            raise _refusal(error, commands_of(client).address, client.namespace) from error
         names = [attribute.name for attribute in ATTRIBUTES]
-        return {name: None for name in names if await _is_known_to_visibility(client, name)}
+        return {name: None for name in names if await is_known_to_visibility(client, name)}
     return {name: _type_name(kind) for name, kind in answer.custom_attributes.items()}
 
 
@@ -297,24 +305,21 @@ def _type_name(kind: IndexedValueType.ValueType) -> str:
     return "".join(word.capitalize() for word in words)
 
 
-async def _is_known_to_visibility(client: Client, name: str) -> bool:
+async def is_known_to_visibility(client: Client, name: str) -> bool:
+    """Whether queries may name that attribute.
+
+    Raises:
+        ConnectError: the server refuses to answer.
+    """
     try:
         await client.count_workflows(f"{name} IS NULL")
     except RPCError as error:
         if error.status == RPCStatusCode.INVALID_ARGUMENT:
             return False
-        raise _refusal(error, _address(client), client.namespace) from error
+        raise _refusal(error, commands_of(client).address, client.namespace) from error
     return True
 
 
-def _creation_command(client: Client, attributes: Sequence[Attribute]) -> str:
-    flags = " ".join(f"--name {attribute.name} --type {attribute.type}" for attribute in attributes)
-    return f"temporal operator search-attribute create {flags} {_place_flags(client)}"
-
-
-def _place_flags(client: Client) -> str:
-    return f"--namespace {client.namespace} --address {_address(client)}"
-
-
-def _address(client: Client) -> str:
-    return client.service_client.config.target_host
+def commands_of(client: Client) -> NamespaceCommands:
+    """What a person may be told to run for the client's namespace."""
+    return NamespaceCommands(client.namespace, client.service_client.config.target_host)

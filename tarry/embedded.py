@@ -20,26 +20,21 @@ import sys
 import tempfile
 from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import timedelta
 from pathlib import Path
 from typing import IO, Self
 
-from google.protobuf.duration_pb2 import Duration
-from temporalio.api.enums.v1 import IndexedValueType
-from temporalio.api.namespace.v1 import NamespaceConfig
-from temporalio.api.operatorservice.v1 import AddSearchAttributesRequest, ListSearchAttributesRequest
-from temporalio.api.workflowservice.v1 import UpdateNamespaceRequest
+from temporalio.api.operatorservice.v1 import ListSearchAttributesRequest
 from temporalio.client import Client
 from temporalio.service import RPCError
 from tenacity import AsyncRetrying, retry_if_exception_type, stop_after_delay, wait_fixed
 
-from tarry.core.attributes import ATTRIBUTES, AttributeType
+from tarry.core.attributes import ATTRIBUTES
+from tarry.namespaces import RETENTION, add_attributes, set_retention
 from tarry.processes import STOP_PATIENCE, Program, end_of
 
 LOOPBACK = "127.0.0.1"
 NAMESPACE = "default"
 DEFAULT_PORT = 7233
-RETENTION = timedelta(days=30)
 
 DYNAMIC_CONFIG = (
     # One history shard polls its queues 20 times a second by default: 50 ms for each hop of a run.
@@ -64,12 +59,6 @@ _FREE_PORTS = range(20_000, 32_000)
 _CLAIM_PATIENCE = 1.0
 _START_PATIENCE = 30.0
 _POLL = 0.05
-
-_INDEXED_TYPES: dict[AttributeType, IndexedValueType.ValueType] = {
-    "Keyword": IndexedValueType.INDEXED_VALUE_TYPE_KEYWORD,
-    "KeywordList": IndexedValueType.INDEXED_VALUE_TYPE_KEYWORD_LIST,
-    "Datetime": IndexedValueType.INDEXED_VALUE_TYPE_DATETIME,
-}
 
 
 class ServerError(Exception):
@@ -223,20 +212,11 @@ def free_port() -> int:
 
 
 async def _prepare(client: Client) -> None:
-    await _register_attributes(client)
-    retention = Duration()
-    retention.FromTimedelta(RETENTION)
-    config = NamespaceConfig(workflow_execution_retention_ttl=retention)
-    await client.workflow_service.update_namespace(UpdateNamespaceRequest(namespace=NAMESPACE, config=config))
-
-
-async def _register_attributes(client: Client) -> None:
     known = await client.operator_service.list_search_attributes(ListSearchAttributesRequest(namespace=NAMESPACE))
-    missing = {a.name: _INDEXED_TYPES[a.type] for a in ATTRIBUTES if a.name not in known.custom_attributes}
+    missing = [attribute for attribute in ATTRIBUTES if attribute.name not in known.custom_attributes]
     if missing:
-        await client.operator_service.add_search_attributes(
-            AddSearchAttributesRequest(namespace=NAMESPACE, search_attributes=missing)
-        )
+        await add_attributes(client, missing)
+    await set_retention(client, RETENTION)
 
 
 def _require_free(port: int, option: str) -> None:

@@ -23,6 +23,7 @@ from tarry.cli.explain import explain
 from tarry.cli.forking import fork
 from tarry.cli.gateway import gateway
 from tarry.cli.keys import app as keys
+from tarry.cli.namespace import app as namespace
 from tarry.cli.reading import transcript
 from tarry.cli.registry import app as registry
 from tarry.cli.scale import scale
@@ -74,6 +75,7 @@ for _command in (
     app.command(epilog=EXIT_CODES)(_command)
 app.add_typer(agents, name="agents")
 app.add_typer(registry, name="registry")
+app.add_typer(namespace, name="namespace")
 app.add_typer(deploy, name="deploy")
 app.add_typer(keys, name="keys")
 app.add_typer(demo, name="demo")
