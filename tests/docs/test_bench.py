@@ -14,11 +14,10 @@ from rich.console import Console
 
 from bench import parked, run_cost, subagents
 from tarry.embedded import DYNAMIC_CONFIG, SQLITE_PRAGMAS
+from tests.support.programs import PATIENCE
 
 BENCH = Path(__file__).parents[2] / "bench"
 SERVER = f"Server: in memory, {', '.join(DYNAMIC_CONFIG)}"
-PATIENCE = 120
-"""Seconds. What is run here takes five to fifteen, when nothing else runs."""
 
 
 def run(script: str, *options: str) -> subprocess.CompletedProcess[str]:

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 from temporalio.client import Client
 
 from tarry.embedded import EmbeddedServer
-from tests.support.programs import ROOT, Ended, living_in, run
+from tests.support.programs import ROOT, living_in, run
 
 EXAMPLES = ROOT / "examples"
 MOST_LINES = 100
@@ -273,31 +271,12 @@ def left_in(folder: Path) -> list[str]:
     return living_in(folder) + [file.name for file in folder.iterdir()]
 
 
-@dataclass(frozen=True)
-class Shown:
-    """An example's end, and what it left in the folder it was run in."""
-
-    ended: Ended
-    left: list[str]
-
-
-@pytest.fixture(scope="module")
-async def shown(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Shown]:
-    """Every example, all at the same time: half of it is waiting."""
-    folders = {name: tmp_path_factory.mktemp("example") for name in PRINTED}
-    return dict(zip(PRINTED, await asyncio.gather(*map(show, PRINTED, folders.values())), strict=True))
-
-
-async def show(name: str, folder: Path) -> Shown:
-    return Shown(await run(sys.executable, str(EXAMPLES / name), cwd=folder), left_in(folder))
-
-
 @pytest.mark.parametrize("name", PRINTED)
-async def test_example_prints_what_it_claims_and_leaves_nothing(name: str, shown: dict[str, Shown]) -> None:
-    ended = shown[name].ended
+async def test_example_prints_what_it_claims_and_leaves_nothing(name: str, tmp_path: Path) -> None:
+    ended = await run(sys.executable, str(EXAMPLES / name), cwd=tmp_path)
 
     assert (ended.code, ended.stdout, ended.stderr) == (0, PRINTED[name], "")
-    assert shown[name].left == []
+    assert left_in(tmp_path) == []
 
 
 async def test_example_uses_the_server_that_is_configured(server: EmbeddedServer, tmp_path: Path) -> None:

@@ -10,9 +10,7 @@ from tarry.client.conversation import Conversation
 from tarry.core.messages import ToolMessage
 from tarry.core.transcript import Entry, ToolFacts
 from tests.support.stage import kinds
-
-PATIENCE = 60.0
-"""Seconds after which a run hangs; a slow machine needs less."""
+from tests.support.waiting import PATIENCE
 
 
 @dataclass(frozen=True)

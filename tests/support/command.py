@@ -15,9 +15,9 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from tests.support.waiting import PATIENCE
+
 BINARY = Path(sys.executable).with_name("tarry")
-PATIENCE = 60.0
-"""Seconds after which a command hangs."""
 
 
 @dataclass(frozen=True)

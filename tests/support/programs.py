@@ -12,8 +12,8 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 TARRY = str(Path(sys.executable).with_name("tarry"))
 
-PATIENCE = 120.0
-"""Seconds after which a program hangs."""
+PATIENCE = 240.0
+"""Seconds after which a program hangs; a machine that is ten times as slow needs less."""
 
 _OURS = ("TEMPORAL_", "TARRY_", "TRIAGE_", "OPENAI_")
 

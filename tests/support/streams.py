@@ -11,9 +11,7 @@ import httpx
 
 from tarry.core.live import LiveView
 from tarry.core.live_events import EVENTS, Event, applied
-
-PATIENCE = 60.0
-"""Seconds after which a stream hangs; a slow machine needs less."""
+from tests.support.waiting import PATIENCE
 
 
 @dataclass

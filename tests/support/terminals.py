@@ -14,9 +14,7 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 from tests.support.command import BINARY, Command
-
-PATIENCE = 60.0
-"""Seconds after which a command hangs; a slow machine needs less."""
+from tests.support.waiting import PATIENCE
 
 _ESCAPES = re.compile(r"\x1b\[[0-9;?]*[a-zA-Z]|\x1b\][^\x07]*\x07|\x1b[=>]|\r")
 

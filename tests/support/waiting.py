@@ -7,8 +7,8 @@ from typing import TypeVar
 
 from tenacity import AsyncRetrying, RetryError, retry_if_result, stop_after_delay, wait_fixed
 
-PATIENCE = 60.0
-"""Seconds after which something hangs; a slow machine needs less."""
+PATIENCE = 120.0
+"""Seconds after which something hangs; a machine that is ten times as slow needs less."""
 
 T = TypeVar("T")
 

@@ -10,9 +10,7 @@ from tarry.client import Conversation
 from tarry.client.watch import Change
 from tarry.core.live import LiveView
 from tarry.core.live_events import Event, applied
-
-PATIENCE = 60.0
-"""Seconds after which a watch hangs; a slow machine needs less."""
+from tests.support.waiting import PATIENCE
 
 
 class Watch:

@@ -18,9 +18,7 @@ from tarry.tools import tool
 from tests.support.compacting import ANSWER, KEEP_LITTLE
 from tests.support.held import HeldModel, HeldTool
 from tests.support.stage import Stage, app_of, kinds, stage
-from tests.support.waiting import eventually
-
-PATIENCE = 120.0
+from tests.support.waiting import PATIENCE, eventually
 
 
 @tool(replay="safe")

@@ -15,9 +15,9 @@ from tarry.embedded import EmbeddedServer
 from tarry.processes import environment_of, worker
 from tests.support import delegating_app
 from tests.support.command import Command, Done, interrupt, told
+from tests.support.waiting import PATIENCE
 
 Run = Callable[..., Done]
-PATIENCE = 60.0
 
 
 @pytest.fixture(scope="module")
