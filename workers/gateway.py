@@ -131,9 +131,9 @@ async def serve(app: App, settings: Settings) -> None:
     """Run a gateway until the process is told to stop."""
     doors = doors_of(app, os.environ)
     client = await connect(settings, wait=timedelta(seconds=10))
+    listening = [listen(settings.gateway_host, settings.gateway_port)]
     server = Server(build_gateway(client, doors, settings, app))
     _on_signals(server)
-    listening = [listen(settings.gateway_host, settings.gateway_port)]
     async with showing(client, settings):
         await server.serve(listening)
 

@@ -24,6 +24,7 @@ from tests.support.scripted_provider import (
     failing,
     sse,
 )
+from tests.support.waiting import PATIENCE
 
 SAID = sse(chat_chunk(content="Four "), chat_chunk(content="tickets"))
 IMPATIENT = QUESTION.model_copy(update={"idle_timeout": 0.2})
@@ -176,7 +177,7 @@ async def test_complete_answer_counts_although_the_stream_does_not_end_well(end:
 async def test_stream_that_only_pings_after_a_complete_answer_is_left() -> None:
     pings = (b": ping\n\n", Pause(0.05)) * 100
     async with ScriptedProvider(Reply((SAID, sse(chat_chunk("stop")), *pings))) as provider:
-        response = await asyncio.wait_for(ask(provider, IMPATIENT), timeout=2)
+        response = await asyncio.wait_for(ask(provider, IMPATIENT), timeout=PATIENCE)
 
     assert response.message.text == "Four tickets"
 
@@ -185,7 +186,7 @@ async def test_stream_that_only_pings_after_a_complete_answer_is_left() -> None:
 async def test_silent_stream_is_given_up_after_the_idle_limit_and_hung_up(steps: tuple[bytes, ...]) -> None:
     async with ScriptedProvider(Reply(steps, end="held")) as provider:
         error = await ask_in_vain(provider, IMPATIENT)
-        await asyncio.wait_for(provider.hung_up.wait(), timeout=2)
+        await asyncio.wait_for(provider.hung_up.wait(), timeout=PATIENCE)
 
     assert (error.kind, error.partial) == ("retryable", "Four tickets" if steps else "")
     assert error.text.endswith("sent nothing for 0.2 s")
@@ -211,7 +212,7 @@ async def test_cancelling_the_request_hangs_up_at_once() -> None:
         asking.cancel()
         with pytest.raises(asyncio.CancelledError):
             await asking
-        await asyncio.wait_for(provider.hung_up.wait(), timeout=1)
+        await asyncio.wait_for(provider.hung_up.wait(), timeout=PATIENCE)
 
 
 async def test_failing_listener_is_the_callers_own_error_and_hangs_up() -> None:
@@ -222,7 +223,7 @@ async def test_failing_listener_is_the_callers_own_error_and_hangs_up() -> None:
         model = OpenAIModel("m", base_url=provider.base_url, api_key=API_KEY)
         with pytest.raises(ValueError, match="the listener is broken"):
             await model.respond(QUESTION, refuse)
-        await asyncio.wait_for(provider.hung_up.wait(), timeout=1)
+        await asyncio.wait_for(provider.hung_up.wait(), timeout=PATIENCE)
 
 
 async def test_page_in_place_of_a_stream_points_to_the_base_url() -> None:

@@ -12,11 +12,12 @@ from tarry.core.protocol import Progress, ToolOutcome
 from tarry.tools import tool
 from tests.support.tool_bench import signalling
 from tests.support.tool_host import Host
+from tests.support.waiting import PATIENCE
 
 
 async def published(host: Host, call: WorkflowHandle[Any, Any], fits: str) -> Progress:
     """The heartbeat of a call's tool, once its text is `fits`."""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE):
         while True:
             for pending in (await call.describe()).raw_description.pending_activities:
                 if pending.HasField("heartbeat_details"):
@@ -66,7 +67,7 @@ async def test_stop_reaches_tools_that_block_their_thread_or_loop(host: Host) ->
         home.call_soon_threadsafe(entered.release)
         release.wait(30)
 
-    async with host.worker(block_thread, block_loop), asyncio.timeout(8):
+    async with host.worker(block_thread, block_loop), asyncio.timeout(PATIENCE):
         calls = [await host.start(block_thread), await host.start(block_loop)]
         for _ in calls:
             await entered.acquire()
@@ -111,7 +112,7 @@ async def test_tool_whose_call_was_terminated_is_told_and_cancelled(host: Host) 
                 api.output("late")
             cancel()
 
-    async with host.worker(watch), asyncio.timeout(10):
+    async with host.worker(watch), asyncio.timeout(PATIENCE):
         call = await host.start(watch)
         await entered.wait()
         await call.terminate()
@@ -163,7 +164,7 @@ async def test_worker_that_stops_gives_back_a_safe_tool_and_interrupts_an_unsafe
             await asyncio.sleep(3600)
 
     call = await host.start(watch)
-    async with asyncio.timeout(15):
+    async with asyncio.timeout(PATIENCE):
         await serve_until(host.worker(watch), entered)
         async with host.worker(watch):
             outcome: ToolOutcome = await call.result()
@@ -186,7 +187,7 @@ async def test_hook_of_an_unsafe_tool_tells_what_became_of_it(host: Host) -> Non
         await asyncio.sleep(3600)
 
     call = await host.start(pay)
-    async with asyncio.timeout(15):
+    async with asyncio.timeout(PATIENCE):
         await serve_until(host.worker(pay), entered)
         async with host.worker(pay):
             outcome = await call.result()

@@ -12,6 +12,7 @@ from tarry.core.protocol import ANNOUNCE, AnnounceInput
 from tarry.tools import RetryTool, tool
 from tests.support.tool_bench import signalling
 from tests.support.tool_host import Host
+from tests.support.waiting import PATIENCE
 
 
 async def test_first_writer_of_a_memo_wins_over_reruns(host: Host) -> None:
@@ -133,7 +134,7 @@ async def test_memo_of_a_call_that_has_ended_is_refused(host: Host) -> None:
         except StaleRun:
             refuse()
 
-    async with host.worker(remember), asyncio.timeout(10):
+    async with host.worker(remember), asyncio.timeout(PATIENCE):
         call = await host.start(remember)
         await entered.wait()
         await call.terminate()

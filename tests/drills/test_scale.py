@@ -15,12 +15,12 @@ import pytest
 from tarry.embedded import EmbeddedServer
 from tarry.processes import environment_of
 from tests.support import webhook_app
-from tests.support.command import PATIENCE, Command, interrupt
+from tests.support.command import Command, interrupt
 from tests.support.gateways import CALLBACK_SECRETS, GATEWAY_URL, Sender, parked
 from tests.support.programs import ROOT, living_in
 from tests.support.scaling import scaled, workers_in
 from tests.support.stage import Stage, idle_stage
-from tests.support.waiting import eventually
+from tests.support.waiting import PATIENCE, eventually
 from tests.support.webhook_app import SCALED, SECRETS, CiResult, Report
 
 MODULE = webhook_app.__name__

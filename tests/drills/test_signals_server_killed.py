@@ -14,7 +14,7 @@ from tarry.processes import environment_of
 from tests.support import waiting_app
 from tests.support.command import Command, told
 from tests.support.stage import Stage, idle_stage
-from tests.support.waiting import eventually
+from tests.support.waiting import PATIENCE, eventually
 
 
 @pytest.fixture
@@ -77,7 +77,7 @@ async def test_watching_waits_for_a_server_that_is_away_and_goes_on(mortal: Embe
             first = await told(watching)
             await mortal.kill()
             assert watching.stderr is not None
-            complaint = await asyncio.wait_for(watching.stderr.readline(), 60)
+            complaint = await asyncio.wait_for(watching.stderr.readline(), PATIENCE)
             await mortal.start()
             await on.harness.signal(task_id, waiting_app.CI_RESULT.name, "done", {"status": "a"})
             second = await told(watching)

@@ -21,7 +21,7 @@ from tests.support.shell import succeeds
 from tests.support.stage import Stage, app_of
 from tests.support.waiting import eventually
 
-QUICK = {"heartbeat_timeout": 1.0}
+QUICK = {"heartbeat_timeout": 4.0}
 
 
 @tool(replay="safe")

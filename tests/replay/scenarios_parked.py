@@ -250,7 +250,7 @@ async def conversation_with_a_parked_call(studio: Studio) -> None:
     waits = Waits(FOREVER, cancel=lambda: None)
     model = ScriptedModel.for_each_input([call("waits"), say("done")])
     app = App(model=model, extensions=[Extension("test", [waits.tool], [ANSWER])])
-    async with studio.conversation(app, heartbeat_timeout=1.0) as (on, conversation):
+    async with studio.conversation(app, heartbeat_timeout=4.0) as (on, conversation):
         first = await conversation.submit("go on")
         await waits.ran(1)
         parked = Call(on.client, waits.task_ids[0])

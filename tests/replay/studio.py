@@ -64,7 +64,7 @@ class Studio:
     @contextlib.asynccontextmanager
     async def crashing(self, app: App, **settings: Any) -> AsyncIterator[tuple[Stage, Conversation]]:
         """A conversation served by a process, and by another one as soon as that has died."""
-        async with idle_stage(self.server, app, self.store, heartbeat_timeout=1.0, **self._settings, **settings) as on:
+        async with idle_stage(self.server, app, self.store, heartbeat_timeout=2.0, **self._settings, **settings) as on:
             serving = asyncio.create_task(self._serve(on))
             conversation = on.harness.conversation()
             yield on, conversation

@@ -97,7 +97,7 @@ async def agent(
 ) -> AsyncIterator[Agent]:
     """A subagent that was given an input; without `grants` its tree grants nothing until it is told to."""
     async with (
-        stage(server, app, store, heartbeat_timeout=1.0, **settings) as on,
+        stage(server, app, store, heartbeat_timeout=4.0, **settings) as on,
         fake_tree(on.client, grants=grants) as tree,
     ):
         conversation = on.harness.conversation()

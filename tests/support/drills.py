@@ -76,7 +76,7 @@ class Drill:
         defaults: dict[str, Any] = {
             "task_queue": f"drill-{uuid.uuid4().hex[:8]}",
             "store": str(folder / "store"),
-            "heartbeat_timeout": 2.0,
+            "heartbeat_timeout": 3.0,
             "shutdown_grace": 1.0,
         }
         self.folder = folder

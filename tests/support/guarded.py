@@ -78,7 +78,7 @@ async def parked(
     app = gated_app(ledger.edit, gate(guard, io=True))
     async with idle_stage(server, app, store, **stage_settings) as on:
         async with on.worker():
-            chosen = settings or RunSettings(heartbeat_timeout=1.0)
+            chosen = settings or RunSettings(heartbeat_timeout=4.0)
             call = await start_gated(on, "edit", chosen, path="a.txt")
             view = await call.waits_for(ANSWER.key(guard.keys[0]))
         yield Scene(on, guard, ledger, call, view.until)

@@ -42,7 +42,7 @@ from tests.support.waiting import eventually
 from workflows.task.tool_call import ToolCall
 
 HOUR = timedelta(hours=1)
-QUICK = RunSettings(heartbeat_timeout=1.0)
+QUICK = RunSettings(heartbeat_timeout=4.0)
 
 
 class Answer(BaseModel):

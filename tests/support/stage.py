@@ -21,6 +21,7 @@ from tarry.embedded import EmbeddedServer
 from tarry.models import Model
 from tarry.settings import Settings
 from tarry.tools import Tool
+from tests.support.waiting import eventually
 from workers.special import build_special
 from workers.worker import build_worker
 
@@ -57,6 +58,12 @@ class Stage:
             events = [EventType.Name(event.event_type).removeprefix("EVENT_TYPE_") for event in history.events]
             names[found.id] = [*events, *names.get(found.id, [])]
         return names
+
+
+async def taken_up(client: Client, workflow_id: str) -> None:
+    """Return when a worker has taken up all that came to a workflow: what comes beside a cancel counts before it."""
+    handle = client.get_workflow_handle(workflow_id)
+    await eventually(handle.describe, lambda found: not found.raw_description.HasField("pending_workflow_task"))
 
 
 def app_of(model: Model, *tools: Tool, instructions: str = "") -> App:

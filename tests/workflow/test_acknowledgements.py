@@ -85,7 +85,7 @@ async def test_a_call_that_was_stopped_acknowledges_nothing(server: EmbeddedServ
         return Acknowledged("what was read", acks=(done(api.task_id, tree.id),))
 
     app = app_of(ScriptedModel([call("read"), say("done")]), read)
-    async with stage(server, app, tmp_path, heartbeat_timeout=1.0) as on, fake_tree(on.client) as tree:
+    async with stage(server, app, tmp_path, heartbeat_timeout=4.0) as on, fake_tree(on.client) as tree:
         conversation = on.harness.conversation()
         submission = await conversation.submit("go")
 

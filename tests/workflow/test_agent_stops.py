@@ -17,7 +17,7 @@ from tarry.embedded import EmbeddedServer
 from tarry.testing import ScriptedModel, call, say
 from tarry.tools import tool
 from tests.support.fake_tree import fake_tree
-from tests.support.stage import Stage, app_of, stage
+from tests.support.stage import Stage, app_of, stage, taken_up
 from tests.support.waiting import eventually
 
 OWNER = "root~nonce/g1/t1.0"
@@ -152,6 +152,7 @@ async def test_a_tree_that_is_gone_keeps_nothing_from_going_on(server: EmbeddedS
         await conversation.start(owner=OWNER, tree="nowhere~nonce/agents")
         await conversation.abort()
         await on.client.get_workflow_handle(conversation.id).cancel()
+        await taken_up(on.client, conversation.id)
 
         assert (await (await conversation.submit("go on")).wait()).answer_text == "fine"
 

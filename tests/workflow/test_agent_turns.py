@@ -110,13 +110,13 @@ async def test_calls_that_are_woken_together_share_one_wish(server: EmbeddedServ
 
 async def test_why_a_call_woke_is_fixed_before_it_waits_for_the_permit(server: EmbeddedServer, tmp_path: Path) -> None:
     """Given a call that a signal woke before its deadline, when that passes before the grant, the signal counts."""
-    listening = Listening(until=timedelta(seconds=2))
+    listening = Listening(until=timedelta(seconds=8))
     app = app_of([call("listen", keys="a"), say("done")], listening.tool)
     async with agent(server, app, tmp_path, grants=False) as one:
         await one.tree.has_been_told(1)
         await one.say("a")
         await one.tree.has_been_told(2)
-        await asyncio.sleep(2.1)
+        await asyncio.sleep(8.1)
         await one.tree.grant()
 
         assert await one.results() == ["a!"]

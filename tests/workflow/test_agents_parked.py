@@ -110,7 +110,7 @@ class Asked:
 @contextlib.asynccontextmanager
 async def asked(server: EmbeddedServer, store: Path, limit: int) -> AsyncIterator[Asked]:
     asking, work, shifts = Asking(), Work(), Shifts()
-    async with idle_stage(server, app_with(asking, work, shifts), store, heartbeat_timeout=1.0) as on, on.worker():
+    async with idle_stage(server, app_with(asking, work, shifts), store, heartbeat_timeout=4.0) as on, on.worker():
         made = Grove(on, work)
         await made.root_it()
         await made.begin(limit)

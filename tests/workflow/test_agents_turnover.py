@@ -15,7 +15,7 @@ from bench.histories import runs_of
 from tarry.embedded import EmbeddedServer
 from tests.support.agent_trees import WORK, Grove, grove
 from tests.support.held import HeldMethod
-from tests.support.waiting import eventually
+from tests.support.waiting import PATIENCE, eventually
 
 TURNOVER_EVENTS = 40
 
@@ -91,7 +91,7 @@ async def test_an_order_that_fails_for_long_holds_up_neither_the_others_nor_the_
     held = HeldMethod(monkeypatch, AgentTurns, "begin")
     async with grove(lowered_server, tmp_path, turnover_events=TURNOVER_EVENTS) as on:
         await on.start("a")
-        await asyncio.wait_for(held.reached.wait(), 30)
+        await asyncio.wait_for(held.reached.wait(), PATIENCE)
         number = 0
         while await runs(on) < 2:
             await on.send("a", f"m{number}")

@@ -51,7 +51,7 @@ async def test_reset_of_a_running_call_runs_only_a_safe_tool_again(
     server: EmbeddedServer, tmp_path: Path, replay: Replay, runs: int, told: str
 ) -> None:
     held = HeldTool(replay=replay)
-    async with stage(server, app_of(works_once(), held.tool), tmp_path, heartbeat_timeout=1.0) as on:
+    async with stage(server, app_of(works_once(), held.tool), tmp_path, heartbeat_timeout=4.0) as on:
         submission = await on.harness.conversation().submit("go")
         await held.begun()
 
@@ -113,7 +113,7 @@ async def test_unsafe_tool_that_is_taken_from_its_worker_is_interrupted_with_its
     server: EmbeddedServer, tmp_path: Path, verb: str
 ) -> None:
     held = HeldTool()
-    async with stage(server, app_of(works_once(), held.tool), tmp_path, heartbeat_timeout=1.0) as on:
+    async with stage(server, app_of(works_once(), held.tool), tmp_path, heartbeat_timeout=4.0) as on:
         submission = await on.harness.conversation().submit("go")
         await held.begun()
 

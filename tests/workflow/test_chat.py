@@ -13,7 +13,8 @@ from tarry.embedded import EmbeddedServer
 from tarry.processes import Child, environment_of, worker
 from tests.support import chat_app
 from tests.support.command import BINARY, Command
-from tests.support.terminals import CTRL_C, CTRL_D, PATIENCE, at_terminal
+from tests.support.terminals import CTRL_C, CTRL_D, at_terminal
+from tests.support.waiting import PATIENCE
 
 
 @pytest.fixture(scope="module")

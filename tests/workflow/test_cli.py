@@ -13,7 +13,7 @@ from tarry.embedded import EmbeddedServer
 from tarry.processes import Child, environment_of, worker
 from tests.support import cli_app
 from tests.support.command import Command, Done, Terminal, interrupt
-from tests.support.waiting import eventually
+from tests.support.waiting import PATIENCE, eventually
 
 Run = Callable[..., Done]
 
@@ -224,6 +224,6 @@ async def test_reader_that_leaves_early_is_no_error(tarry: Command) -> None:
     os.close(reading)
     async with tarry.started("ask", "hello", stdout=writing) as process:
         os.close(writing)
-        _, err = await asyncio.wait_for(process.communicate(), 60)
+        _, err = await asyncio.wait_for(process.communicate(), PATIENCE)
 
     assert (process.returncode, err) == (141, b"")

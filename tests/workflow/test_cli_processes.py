@@ -15,10 +15,10 @@ from tarry.cli.processes import listens
 from tarry.embedded import EmbeddedServer
 from tarry.processes import environment_of
 from tests.support import cli_app
-from tests.support.command import PATIENCE, Command, Done, Terminal, interrupt, told
+from tests.support.command import Command, Done, Terminal, interrupt, told
 from tests.support.programs import living_in
 from tests.support.scripted_provider import CHAT_ANSWER, Reply, ScriptedProvider, chat_call, chat_chunk, sse
-from tests.support.waiting import eventually
+from tests.support.waiting import PATIENCE, eventually
 
 APP = ("--app", cli_app.NAME)
 FREE_PORTS = ("--port", "0", "--ui-port", "0")

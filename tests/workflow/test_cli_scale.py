@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path
 
 import pytest
@@ -29,7 +28,7 @@ async def test_it_names_in_one_line_what_is_to_be_put_right(tarry: Command) -> N
         "TARRY_SCALE_MIN=2 is refused": tarry.run("scale", "--app", webhook_app.NAME, TARRY_SCALE_MIN="2"),
         "TARRY_SCALE_QUIET='0' is refused": tarry.run("scale", "--app", webhook_app.NAME, TARRY_SCALE_QUIET="0"),
     }
-    ends = dict(zip(starts, await asyncio.gather(*starts.values()), strict=True))
+    ends = {text: await start for text, start in starts.items()}
     as_json = await tarry.run("scale", "--json")
 
     said = {text: (done.code, done.out, len(done.err.splitlines()), text in done.err) for text, done in ends.items()}

@@ -128,7 +128,7 @@ async def test_waiting_follows_a_run_that_continues_as_new(lowered_server: Embed
 @pytest.mark.parametrize("place", ["placed", "queued"])
 async def test_waiting_in_a_terminated_conversation_ends(server: EmbeddedServer, tmp_path: Path, place: str) -> None:
     model = HeldModel(ScriptedModel([say("never")]))
-    async with stage(server, app_of(model), tmp_path, heartbeat_timeout=1.0) as on:
+    async with stage(server, app_of(model), tmp_path, heartbeat_timeout=4.0) as on:
         conversation = on.harness.conversation()
         waited_for = await conversation.submit("first")
         await model.asked.wait()
@@ -202,7 +202,7 @@ async def test_stop_reaches_a_conversation_that_takes_no_more_signals(
     deaf_server: EmbeddedServer, tmp_path: Path
 ) -> None:
     model = HeldModel(ScriptedModel.for_each_input([say("done")]))
-    async with stage(deaf_server, app_of(model), tmp_path, heartbeat_timeout=1.0) as on:
+    async with stage(deaf_server, app_of(model), tmp_path, heartbeat_timeout=4.0) as on:
         conversation = on.harness.conversation()
         submission = await conversation.submit("go")
         await model.asked.wait()

@@ -25,12 +25,13 @@ from tarry.connect import INLINE_BYTES, converter_of
 from tarry.embedded import EmbeddedServer
 from tarry.processes import environment_of
 from tarry.settings import Settings, SettingsError
-from tests.support.command import PATIENCE, Command, interrupt
+from tests.support.command import Command, interrupt
 from tests.support.keys import VARIABLES, codec
 from tests.support.parking import ANSWER, Waits, envelope, start, waiting_app
 from tests.support.programs import ROOT
 from tests.support.shell import succeeds
 from tests.support.stage import stage
+from tests.support.waiting import PATIENCE
 from workers.codec_server import MAX_BODY, Server, build_codec_server
 from workers.gateway import listen, url_of
 

@@ -161,7 +161,7 @@ async def test_stop_ends_a_command_with_all_that_it_started_and_its_output_is_ke
         return (tmp_path / "there").exists()
 
     with none_left(mine):
-        async with stage(server, app, tmp_path / "store", heartbeat_timeout=1) as on:
+        async with stage(server, app, tmp_path / "store", heartbeat_timeout=4.0) as on:
             conversation = on.harness.conversation()
             submission = await conversation.submit("go")
             await eventually(there)

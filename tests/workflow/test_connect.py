@@ -28,6 +28,7 @@ from tarry.core.attributes import ATTRIBUTES
 from tarry.embedded import EmbeddedServer, free_port
 from tarry.settings import Settings
 from tarry.store import StoreError
+from tests.support.waiting import PATIENCE
 
 BIG = 5 * 1024 * 1024
 LIMIT: dict[str, Any] = {"start_to_close_timeout": timedelta(seconds=30)}
@@ -270,7 +271,7 @@ async def test_server_that_comes_up_within_the_wait_is_connected_to(
 async def test_wait_ends_with_the_last_refusal(monkeypatch: pytest.MonkeyPatch, settings: Settings) -> None:
     monkeypatch.setenv("TEMPORAL_ADDRESS", f"127.0.0.1:{free_port()}")
 
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(PATIENCE):
         with pytest.raises(ServerUnreachable, match="connection refused"):
             await connect(settings, wait=timedelta(milliseconds=300))
 

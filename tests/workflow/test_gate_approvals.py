@@ -75,7 +75,7 @@ async def test_the_question_shows_what_will_run(server: EmbeddedServer, tmp_path
 
 async def test_silence_is_no_denial(server: EmbeddedServer, tmp_path: Path) -> None:
     ledger, heard = Ledger(), Heard()
-    app = gated_app(ledger.edit, approvals(always, deadline=timedelta(seconds=1)), gate(after=heard))
+    app = gated_app(ledger.edit, approvals(always, deadline=timedelta(seconds=8)), gate(after=heard))
     async with stage(server, app, tmp_path) as on:
         silent = await start_gated(on, "edit", path="a.txt")
         denied = await start_gated(on, "edit", path="b.txt")

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
+
+from temporalio.api.history.v1 import HistoryEvent
 
 from signals.parking import Sleep
 from tarry.app import App, Extension
@@ -21,6 +23,7 @@ from tests.support.stage import Stage, idle_stage, stage
 from tests.support.waiting import eventually
 
 HOUR = timedelta(hours=1)
+SPAN = timedelta(seconds=20)
 
 
 def always(call: HookCall) -> bool:
@@ -41,8 +44,8 @@ async def asked(on: Stage, conversation_id: str, count: int) -> list[Gated]:
 async def test_the_deadline_is_fixed_once_over_restarts_reasks_and_turns_of_the_run(
     server: EmbeddedServer, tmp_path: Path
 ) -> None:
-    ledger, settings = Ledger(), RunSettings(heartbeat_timeout=1.0, turnover_events=30)
-    app = gated_app(ledger.edit, approvals(always, deadline=timedelta(seconds=6)))
+    ledger, settings = Ledger(), RunSettings(heartbeat_timeout=4.0, turnover_events=30)
+    app = gated_app(ledger.edit, approvals(always, deadline=SPAN))
     async with idle_stage(server, app, tmp_path) as on:
         async with on.worker():
             waiting = await start_gated(on, "edit", settings, path="a.txt")
@@ -56,10 +59,22 @@ async def test_the_deadline_is_fixed_once_over_restarts_reasks_and_turns_of_the_
     assert outcome.code == "expired"
     assert first.since is not None
     assert first.until is not None
-    assert timedelta(seconds=5.5) < first.until - first.since < timedelta(seconds=6.5)
-    ended = runs[-1][-1].event_time.ToDatetime(tzinfo=first.until.tzinfo)
-    assert timedelta(0) <= ended - first.until < timedelta(seconds=2)
+    assert time_of(runs[0][0]) + SPAN <= first.until <= first.since + SPAN
+    assert abs(fires_at(runs[-1]) - first.until) < timedelta(milliseconds=10)
+    assert first.until <= time_of(runs[-1][-1])
     assert len(runs) >= 2
+
+
+def time_of(event: HistoryEvent) -> datetime:
+    return event.event_time.ToDatetime(tzinfo=UTC)
+
+
+def fires_at(run: list[HistoryEvent]) -> datetime:
+    """When the last timer of a run is due."""
+    timer = [event for event in run if event.HasField("timer_started_event_attributes")][-1]
+    task = run[timer.timer_started_event_attributes.workflow_task_completed_event_id - 1]
+    began = run[task.workflow_task_completed_event_attributes.started_event_id - 1]
+    return time_of(began) + timer.timer_started_event_attributes.start_to_fire_timeout.ToTimedelta()
 
 
 async def test_a_span_is_a_deadline_that_is_fixed_once_whatever_a_gate_says_when_asked_again(

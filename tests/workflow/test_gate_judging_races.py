@@ -21,7 +21,10 @@ from tests.support.gating import Guard, Ledger, gate, gated_app, start_gated
 from tests.support.guarded import activities, asks_only, end_of, parked
 from tests.support.parking import ANSWER, YES, Answer, counts, workflows_only
 from tests.support.stage import idle_stage, stage
-from tests.support.waiting import eventually
+from tests.support.waiting import PATIENCE, eventually
+
+SOON = timedelta(seconds=8)
+"""Far enough for what has to come before it, also on a machine that is ten times as slow."""
 
 BAD = {"text": 5}
 GO, ON = ANSWER.key("go"), ANSWER.key("on")
@@ -186,7 +189,7 @@ async def test_a_memo_that_somebody_else_wrote_meanwhile_stays(server: EmbeddedS
 
 async def test_a_pass_is_not_carried_over_a_turn_of_the_run(server: EmbeddedServer, tmp_path: Path) -> None:
     guard = Guard("go")
-    settings = RunSettings(heartbeat_timeout=1.0, turnover_events=14)
+    settings = RunSettings(heartbeat_timeout=4.0, turnover_events=14)
     async with parked(server, tmp_path, guard, settings) as scene, scene.on.worker():
         await scene.call.value("go")
         end = await end_of(scene.call)
@@ -230,7 +233,7 @@ async def test_a_stop_during_the_pass_ends_it_at_once(server: EmbeddedServer, tm
     guard = Guard("go", held=(2,))
     async with parked(server, tmp_path, guard) as scene, scene.on.worker():
         await scene.in_the_pass()
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE):
             await scene.call.handle.cancel()
             end = await end_of(scene.call)
         guard.go.set()
@@ -280,7 +283,7 @@ async def passed(deadline: datetime | None) -> None:
 async def test_a_deadline_that_passes_during_the_pass_loses_to_the_value_that_came_before_it(
     server: EmbeddedServer, tmp_path: Path
 ) -> None:
-    guard = Guard("go", held=(2,), until=timedelta(seconds=2))
+    guard = Guard("go", held=(2,), until=SOON)
     async with parked(server, tmp_path, guard) as scene, scene.on.worker():
         await scene.in_the_pass()
         await passed(scene.until)
@@ -296,7 +299,7 @@ async def test_a_deadline_that_passes_during_the_pass_loses_to_the_value_that_ca
 async def test_value_that_is_first_seen_after_the_deadline_is_judged_alone_and_the_history_decides(
     server: EmbeddedServer, tmp_path: Path, in_time: bool
 ) -> None:
-    guard = Guard("go", until=timedelta(seconds=2))
+    guard = Guard("go", until=SOON)
     async with parked(server, tmp_path, guard) as scene:
         if in_time:
             await scene.call.value("go")

@@ -19,7 +19,7 @@ from tests.support.held import HeldModel, HeldTool
 from tests.support.rpcs import counted_rpcs
 from tests.support.stage import app_of, idle_stage, stage
 from tests.support.streams import stream
-from tests.support.waiting import eventually
+from tests.support.waiting import PATIENCE, eventually
 from workers import gateway_events
 from workers.gateway import Server, build_gateway, listen, url_of
 
@@ -150,5 +150,5 @@ async def test_gateway_that_stops_ends_its_streams_at_once(server: EmbeddedServe
                 await heard.until(is_quiet)
                 server_of_streams.should_exit = True
                 await heard.ended()
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(PATIENCE):
                 await serving

@@ -13,8 +13,9 @@ import pytest
 from tarry.embedded import EmbeddedServer
 from tarry.processes import environment_of
 from tarry.settings import PREFIX, Settings
-from tests.support.command import PATIENCE, Command
+from tests.support.command import Command
 from tests.support.programs import ROOT, run
+from tests.support.waiting import PATIENCE
 from workers.gateway_replies import STATUS
 
 PAGE = (ROOT / "docs" / "webhooks.md").read_text()

@@ -17,10 +17,11 @@ import pytest
 from tarry.embedded import EmbeddedServer
 from tarry.processes import environment_of
 from tests.support import webhook_app
-from tests.support.command import PATIENCE, Command, Done, interrupt, told
+from tests.support.command import Command, Done, interrupt, told
 from tests.support.gateways import CALLBACK_SECRETS, Sender, callback_path, parked
 from tests.support.programs import ROOT, living_in
 from tests.support.stage import Stage, stage
+from tests.support.waiting import PATIENCE
 from tests.support.webhook_app import SECRETS, CiResult
 
 APP = ("--app", webhook_app.NAME)
@@ -139,7 +140,7 @@ async def test_it_names_in_one_line_what_is_to_be_put_right(tarry: Command, serv
             "no application: give --app": refused(tarry),
             "app 'nowhere:app': there is no module": refused(tarry, "--app", "nowhere:app"),
         }
-        ends = dict(zip(starts, await asyncio.gather(*starts.values()), strict=True))
+        ends = {text: await start for text, start in starts.items()}
 
     said = {text: (done.code, done.out, len(done.err.splitlines()), text in done.err) for text, done in ends.items()}
     assert said == dict.fromkeys(starts, (2, "", 1, True))

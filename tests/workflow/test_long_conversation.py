@@ -18,7 +18,7 @@ from tarry.testing import Reply, ScriptedModel, call, calls, say
 from tarry.tools import tool
 from tests.support.held import HeldTool
 from tests.support.stage import Stage, app_of, kinds, stage
-from tests.support.waiting import eventually
+from tests.support.waiting import PATIENCE, eventually
 from tests.workflow.conftest import EVENT_LIMIT
 
 TURNS = 40
@@ -95,7 +95,7 @@ async def test_constant_traffic_delays_neither_the_turn_of_a_run_nor_a_stop(
 
     model = ScriptedModel.for_each_input([decide, say("done")])
     async with stage(
-        lowered_server, app_of(model, held.tool), tmp_path, turnover_events=30, heartbeat_timeout=1.0
+        lowered_server, app_of(model, held.tool), tmp_path, turnover_events=30, heartbeat_timeout=4.0
     ) as on:
         conversation = on.harness.conversation()
         await (await conversation.submit("begin")).wait()
@@ -116,7 +116,7 @@ async def test_constant_traffic_delays_neither_the_turn_of_a_run_nor_a_stop(
         await held.begun()
         behind = len(sent) + 1  # one may be under way already, the next one waits behind the run
         await eventually(lambda: asyncio.sleep(0, len(sent)), lambda inputs: inputs > behind)
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(PATIENCE):
             await conversation.abort()
             await eventually(lambda: is_over(on, held.task_ids[0]))
         traffic.cancel()

@@ -242,7 +242,7 @@ async def test_stop_cancels_the_call_at_the_server_and_progress_was_published(
     async def is_cancelled() -> bool:
         return (tmp_path / "cancelled").exists()
 
-    async with stage(server, app, tmp_path / "store", heartbeat_timeout=1) as on:
+    async with stage(server, app, tmp_path / "store", heartbeat_timeout=4.0) as on:
         conversation = on.harness.conversation()
         submission = await conversation.submit("go")
         assert submission.view is not None

@@ -73,7 +73,7 @@ async def test_call_of_a_lost_run_is_sent_with_a_result_before_the_user_goes_on(
 ) -> None:
     held, requests = HeldTool(), list[ModelRequest]()
     app = app_of(ScriptedModel([call("work", what="a"), say("Going on.")], on_request=requests.append), held.tool)
-    async with stage(server, app, tmp_path, heartbeat_timeout=1) as on:
+    async with stage(server, app, tmp_path, heartbeat_timeout=4.0) as on:
         conversation = on.harness.conversation()
         submission = await conversation.submit("work")
         await held.begun()

@@ -33,7 +33,7 @@ from tests.support.parking import (
 )
 from tests.support.shell import succeeds
 from tests.support.stage import Stage, idle_stage, stage
-from tests.support.waiting import eventually
+from tests.support.waiting import PATIENCE, eventually
 from workflows import supervise
 
 DONE = Sleep(signals=[ANSWER.key("done")], until=HOUR)
@@ -134,7 +134,7 @@ async def test_clean_up_without_success_is_given_up_in_time_and_the_result_says_
     async with stage(server, waiting_app(waits.tool), tmp_path) as on:
         parked = await start(on, waits.tool)
         await parked.parked()
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE):
             await parked.handle.cancel()
             outcome = await parked.ends()
         end.set()
@@ -266,7 +266,7 @@ async def test_stop_of_a_conversation_ends_parked_calls_at_once_and_in_order_and
         conversation = on.harness.conversation()
         submission = await conversation.submit("go")
         parked = [await parked_call(on, submission, slot) for slot in (0, 1)]
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE):
             await conversation.abort()
             answer = await answer_to(conversation, submission)
         late = [await on.harness.signal(one.id, ANSWER, "done", ANSWER.read(YES, 1)) for one in parked]

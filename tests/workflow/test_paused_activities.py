@@ -29,7 +29,7 @@ async def notes(on: Stage, submission: Submission) -> list[str]:
 
 async def test_paused_model_request_is_held_until_it_is_retried(server: EmbeddedServer, tmp_path: Path) -> None:
     model = HeldModel(ScriptedModel([say("All is well.")]), "All is")
-    async with stage(server, app_of(model), tmp_path, heartbeat_timeout=1.0) as on:
+    async with stage(server, app_of(model), tmp_path, heartbeat_timeout=4.0) as on:
         submission = await on.harness.conversation().submit("How is it?")
         await model.asked.wait()
         run_id = await run_of(submission)
@@ -50,7 +50,7 @@ async def test_paused_model_request_is_held_until_it_is_retried(server: Embedded
 
 async def test_model_request_that_is_reset_is_sent_again(server: EmbeddedServer, tmp_path: Path) -> None:
     model = HeldModel(ScriptedModel([say("All is well.")]), "All is")
-    async with stage(server, app_of(model), tmp_path, heartbeat_timeout=1.0) as on:
+    async with stage(server, app_of(model), tmp_path, heartbeat_timeout=4.0) as on:
         submission = await on.harness.conversation().submit("How is it?")
         await model.asked.wait()
 
@@ -66,7 +66,7 @@ async def test_pausing_what_follows_an_adopted_call_does_not_stop_the_call(
 ) -> None:
     held = HeldTool()
     model = ScriptedModel([call("work", what="a"), say("done")])
-    async with stage(server, app_of(model, held.tool), tmp_path, heartbeat_timeout=1.0) as on:
+    async with stage(server, app_of(model, held.tool), tmp_path, heartbeat_timeout=4.0) as on:
         submission = await on.harness.conversation().submit("go")
         await held.begun()
         run_id = await run_of(submission)

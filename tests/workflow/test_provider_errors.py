@@ -25,7 +25,7 @@ from tests.support.asking import API_KEY
 from tests.support.payloads import histories_of
 from tests.support.scripted_provider import CHAT_ANSWER, Pause, ScriptedProvider, chat_chunk, failing, sse
 from tests.support.stage import Stage, app_of, idle_stage, stage
-from tests.support.waiting import eventually
+from tests.support.waiting import PATIENCE, eventually
 
 LONG_ANSWER = "Four tickets are open, and two of them are about the checkout."
 
@@ -222,11 +222,11 @@ async def test_stop_hangs_up_on_a_silent_stream_and_keeps_what_was_said(server: 
     held = raw.Reply((sse(chat_chunk(content="Four tickets ")),), end="held")
     async with ScriptedProvider(held, CHAT_ANSWER) as provider:
         model = OpenAIModel("m", base_url=provider.base_url, api_key=API_KEY)
-        async with stage(server, app_of(model), tmp_path, heartbeat_timeout=1) as on:
+        async with stage(server, app_of(model), tmp_path, heartbeat_timeout=4.0) as on:
             conversation = on.harness.conversation()
             submission = await conversation.submit("what is open?")
             await provider.waiting.wait()
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(PATIENCE):
                 await conversation.abort()
                 stopped = await answer_to(conversation, submission)
                 await provider.hung_up.wait()

@@ -32,6 +32,7 @@ from tests.support.deploys import (
 )
 from tests.support.stage import Stage, idle_stage
 from tests.support.waiting import eventually
+from workers import worker
 
 
 async def test_a_deploy_without_a_gate_lets_the_rest_decide_at_once(server: EmbeddedServer, tmp_path: Path) -> None:
@@ -119,7 +120,7 @@ async def test_workers_that_start_again_with_the_same_hooks_wake_nobody_and_cost
 async def test_a_deadline_that_has_passed_expires_the_keys_in_place_of_asking_anew(
     server: EmbeddedServer, tmp_path: Path
 ) -> None:
-    until = datetime.now(UTC) + timedelta(seconds=4)
+    until = datetime.now(UTC) + timedelta(seconds=15)
     old, new = Gate("people", until=until), Gate("people", version="2")
     async with idle_stage(server, app_of(old), tmp_path) as on:
         async with on.worker():
@@ -215,6 +216,8 @@ async def test_a_call_that_an_older_worker_asks_again_is_found_again_when_that_o
     server: EmbeddedServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(registry, "SETTLING", timedelta(seconds=2))
+    # Workflows stay with the worker that has them in its cache, however slow it is.
+    monkeypatch.setattr(worker, "STICKY_TIMEOUT", timedelta(seconds=60))
     old, new = Gate("people"), Gate("people", version="2")
     async with idle_stage(server, app_of(old), tmp_path) as on:
         other = Stage(
@@ -226,7 +229,6 @@ async def test_a_call_that_an_older_worker_asks_again_is_found_again_when_that_o
             task_id = await start(on)
             async with other.worker(app_of(new)):
                 await on.harness.publish(app_of(new))
-                # Workflows stay with the worker that has them in its cache.
                 await old.asked(2)
                 await asked_under(on, task_id, app_of(old))
         async with other.worker(app_of(new)):

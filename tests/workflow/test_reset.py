@@ -82,7 +82,7 @@ async def test_reset_of_a_run_that_asks_for_other_arguments_gets_the_next_id(
         return calls(call("work", what="new" if changed else "old"))
 
     async with stage(
-        server, app_of(ScriptedModel([decide, say("done")]), held.tool), tmp_path, heartbeat_timeout=1.0
+        server, app_of(ScriptedModel([decide, say("done")]), held.tool), tmp_path, heartbeat_timeout=4.0
     ) as on:
         conversation = on.harness.conversation()
         submission = await conversation.submit("go on")
@@ -176,7 +176,7 @@ async def test_reset_of_a_conversation_that_a_shell_started_keeps_its_ids(
 
 async def test_stop_after_a_reset_reaches_the_adopted_run(server: EmbeddedServer, tmp_path: Path) -> None:
     held = HeldTool()
-    async with stage(server, app_of(works_on_inputs(), held.tool), tmp_path, heartbeat_timeout=1.0) as on:
+    async with stage(server, app_of(works_on_inputs(), held.tool), tmp_path, heartbeat_timeout=4.0) as on:
         conversation = on.harness.conversation()
         submission = await conversation.submit("a")
         await held.begun()

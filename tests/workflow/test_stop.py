@@ -24,7 +24,7 @@ from tests.support.shell import succeeds
 from tests.support.stage import Stage, app_of, idle_stage, kinds, stage
 from tests.support.waiting import eventually
 
-QUICK = {"heartbeat_timeout": 1.0}
+QUICK = {"heartbeat_timeout": 4.0}
 """A running activity learns of a Stop by its heartbeats: four a second, then."""
 
 

@@ -343,7 +343,7 @@ async def test_conversation_under_the_id_of_a_terminated_one_shares_no_id_with_i
 ) -> None:
     held = HeldTool()
     model = ScriptedModel.for_each_input([lambda request: call("work", what=request.messages[-1].text), say("done")])
-    async with stage(server, app_of(model, held.tool), tmp_path, heartbeat_timeout=1.0) as on:
+    async with stage(server, app_of(model, held.tool), tmp_path, heartbeat_timeout=4.0) as on:
         first = on.harness.conversation()
         await first.submit("old", request_id="r1")
         await held.begun()

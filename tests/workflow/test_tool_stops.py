@@ -14,6 +14,7 @@ from tarry.tools import tool
 from tests.support.answers import answer_to, ask
 from tests.support.held import HeldTool
 from tests.support.stage import app_of, idle_stage, stage
+from tests.support.waiting import PATIENCE
 
 
 async def test_stop_ends_tools_that_block_and_meanwhile_others_go_on(server: EmbeddedServer, tmp_path: Path) -> None:
@@ -38,15 +39,15 @@ async def test_stop_ends_tools_that_block_and_meanwhile_others_go_on(server: Emb
         return say("here")
 
     app = app_of(ScriptedModel.for_each_input([decide, say("unused")]), blocks_its_thread, never_awaits)
-    async with stage(server, app, tmp_path, heartbeat_timeout=1) as on:
+    async with stage(server, app, tmp_path, heartbeat_timeout=2.0) as on:
         blocked, other = on.harness.conversation(), on.harness.conversation()
         submission = await blocked.submit("block")
         await asyncio.to_thread(both.wait)
         # Longer than a silent worker is taken for alive: an unsafe tool is not started again by that.
-        enough = asyncio.get_running_loop().time() + 2
+        enough = asyncio.get_running_loop().time() + 3
         while asyncio.get_running_loop().time() < enough:
             assert (await ask(other, "are you there?")).text == "here"
-        async with asyncio.timeout(8):
+        async with asyncio.timeout(PATIENCE):
             await blocked.abort()
             answer = await answer_to(blocked, submission)
         afterwards = await ask(blocked, "and now?")
@@ -77,7 +78,7 @@ async def test_stopped_tool_cleans_up_and_finished_siblings_keep_their_results(
         return "seen"
 
     script: list[Step] = [calls(call("looks"), call("builds", number=7), call("looks")), say("never asked for")]
-    async with stage(server, app_of(ScriptedModel(script), builds, looks), tmp_path, heartbeat_timeout=1) as on:
+    async with stage(server, app_of(ScriptedModel(script), builds, looks), tmp_path, heartbeat_timeout=4.0) as on:
         conversation = on.harness.conversation()
         submission = await conversation.submit("build it")
         await asyncio.to_thread(begun.wait, 30)
@@ -94,7 +95,7 @@ async def test_calls_that_no_worker_had_begun_are_aborted_as_such(server: Embedd
     held = HeldTool()
     script: list[Step] = [calls(call("work", what="a"), call("work", what="b")), say("never asked for")]
     app = app_of(ScriptedModel(script), held.tool)
-    async with stage(server, app, tmp_path, heartbeat_timeout=1, max_concurrent_activities=1) as on:
+    async with stage(server, app, tmp_path, heartbeat_timeout=4.0, max_concurrent_activities=1) as on:
         conversation = on.harness.conversation()
         submission = await conversation.submit("go")
         await held.begun()

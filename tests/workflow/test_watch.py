@@ -18,7 +18,7 @@ from tarry.embedded import EmbeddedServer
 from tarry.testing import ScriptedModel, call, calls, fail, say
 from tests.support.held import HeldModel, HeldTool
 from tests.support.stage import app_of, idle_stage, stage
-from tests.support.waiting import eventually
+from tests.support.waiting import PATIENCE, eventually
 from tests.support.watching import watching
 
 
@@ -193,7 +193,7 @@ async def test_watch_of_a_conversation_that_ends_ends_itself(server: EmbeddedSer
         task = asyncio.create_task(all_of_it())
         await asyncio.sleep(0)
         await on.client.get_workflow_handle(conversation.id).terminate()
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(PATIENCE):
             assert await task >= 1
 
 
@@ -209,7 +209,7 @@ async def test_events_begin_with_a_snapshot_and_go_on_with_what_happens(server: 
         conversation = on.harness.conversation()
         await conversation.submit("go")
         kinds: list[str] = []
-        async with asyncio.timeout(60), contextlib.aclosing(conversation.events()) as events:
+        async with asyncio.timeout(PATIENCE), contextlib.aclosing(conversation.events()) as events:
             async for event in events:
                 kinds.append(event.type)
                 if event.type == "message_update" or (
