@@ -9,7 +9,7 @@ UV_VENV := .uv
 UV_VERSION := 0.13.9
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test lint unit drills bench lock clean
+.PHONY: help venv demo test lint unit drills bench patches lock clean
 
 help: ## this list
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
@@ -50,6 +50,9 @@ bench: venv ## what a run, a long conversation, parked work and subagents cost h
 	$(BIN)/python bench/long_conversation.py
 	$(BIN)/python bench/parked.py
 	$(BIN)/python bench/subagents.py
+
+patches: venv ## which guards of changed workflows are due to go
+	@$(BIN)/python -m workers.patches
 
 # Keeps the versions that are locked; delete requirements.lock first to move all of them.
 lock: ## write requirements.lock anew from pyproject.toml

@@ -69,7 +69,7 @@ async def find_submission(inbox: Inbox, request_id: str) -> Record | None:
     if (record := inbox.find(request_id)) is not None or not inbox.archive:
         return record
     wanted = FindSubmissionInput(refs=tuple(reversed(inbox.archive)), key=digest(request_id))
-    if not workflow.patched(patches.FOUND_BY_ACTIVITY):
+    if not patches.FOUND_BY_ACTIVITY.is_passed():
         # One that meets a query in its workflow task replays in another order than it ran.
         with contextlib.suppress(ActivityError):
             local: FoundSubmission = await workflow.execute_local_activity(
@@ -83,7 +83,7 @@ async def find_submission(inbox: Inbox, request_id: str) -> Record | None:
 async def find_archived(inbox: Inbox, commit: CommitInput) -> list[Record]:
     """The records of a commit's inputs that only the archive knows."""
     names = [name for name in named_inputs(commit) if inbox.archive and inbox.find(name) is None]
-    if not names or not workflow.patched(patches.ARCHIVED_IN_COMMITS):
+    if not names or not patches.ARCHIVED_IN_COMMITS.is_passed():
         return []
     found = [await find_submission(inbox, name) for name in names]
     return [record for record in found if record is not None]

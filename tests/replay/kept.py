@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from temporalio.client import WorkflowHistory
+from temporalio.converter import DataConverter
 from temporalio.worker import Replayer
 from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxRestrictions
 
@@ -60,8 +61,13 @@ def replayer(*workflows: type) -> Replayer:
     return Replayer(
         workflows=workflows or WORKFLOWS,
         workflow_runner=SandboxedWorkflowRunner(restrictions=restrictions),
-        data_converter=data_converter(_copy_of(STORE)),
+        data_converter=converter(),
     )
+
+
+def converter() -> DataConverter:
+    """Production's, with the blobs that are kept."""
+    return data_converter(_copy_of(STORE))
 
 
 @functools.cache

@@ -16,6 +16,7 @@ from tests.replay import kept
 from tests.replay.scenarios import RUNS
 from tests.replay.scenarios_agents import AGENTS
 from tests.replay.scenarios_agents_tree import TREES
+from tests.replay.scenarios_before import BEFORE
 from tests.replay.scenarios_busy import BUSY
 from tests.replay.scenarios_compaction import COMPACTION
 from tests.replay.scenarios_delegating import DELEGATING
@@ -24,27 +25,16 @@ from tests.replay.scenarios_forks import FORKS
 from tests.replay.scenarios_gates import GATES
 from tests.replay.scenarios_parked import PARKED
 from tests.replay.scenarios_prompt import PROMPT
+from tests.replay.scenarios_resting import RESTING
 from tests.replay.scenarios_routing import ROUTING
 from tests.replay.scenarios_tasks import TASKS
 from tests.replay.scenarios_turns import TURNS
 from tests.replay.studio import Studio
 
-SCENARIOS = (
-    RUNS
-    | PARKED
-    | TASKS
-    | GATES
-    | DOCUMENTS
-    | COMPACTION
-    | BUSY
-    | AGENTS
-    | PROMPT
-    | FORKS
-    | TURNS
-    | TREES
-    | DELEGATING
-    | ROUTING
-)
+SCENARIOS = {
+    **(RUNS | PARKED | TASKS | GATES | DOCUMENTS | COMPACTION | BUSY),
+    **(AGENTS | PROMPT | FORKS | TURNS | TREES | DELEGATING | ROUTING | BEFORE | RESTING),
+}
 
 
 async def record(scenarios: list[str]) -> None:

@@ -13,6 +13,7 @@ from signals.parking import Sleep
 from tarry.api import ToolApi
 from tarry.app import App, Extension
 from tarry.models import ModelRequest
+from tarry.tasks import DurableTask
 from tarry.testing import Call, Reply, ScriptedModel, call, say
 from tarry.tools import tool
 
@@ -95,9 +96,20 @@ def respond(request: ModelRequest) -> Reply | Call:
     return call(name, attempt=int(attempt)) if attempt else call(name)
 
 
+crash_once: DurableTask[int, str] = DurableTask("test.crash", int, str)
+
+
+@crash_once.phase
+def step(attempt: int, api: ToolApi) -> str:
+    """Take the worker along, on every attempt before that one."""
+    if api.attempt < attempt:
+        die()
+    return f"attempt {api.attempt}"
+
+
 TOOLS = [crash, crash_and_tell, crash_until, crash_when_woken, clean_up_when_woken, crash_when_woken_until]
 
 app = App(
     model=ScriptedModel.for_each_input([respond, say("done")]),
-    extensions=[Extension("crashes", TOOLS)],
+    extensions=[Extension("crashes", TOOLS, tasks=[crash_once])],
 )

@@ -63,12 +63,12 @@ class Studio:
 
     @contextlib.asynccontextmanager
     async def crashing(self, app: App, **settings: Any) -> AsyncIterator[tuple[Stage, Conversation]]:
-        """A conversation served by a process, and by another one as soon as that has died."""
+        """A conversation served by a process, and by the next one when that has died; all of its queue is collected."""
         async with idle_stage(self.server, app, self.store, heartbeat_timeout=2.0, **self._settings, **settings) as on:
             serving = asyncio.create_task(self._serve(on))
             conversation = on.harness.conversation()
             yield on, conversation
-            await self._collect(on, _of(conversation))
+            await self._collect(on, f'TaskQueue = "{on.settings.task_queue}"')
             serving.cancel()
             await asyncio.gather(serving, return_exceptions=True)
 

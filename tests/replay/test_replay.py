@@ -22,6 +22,7 @@ from tarry.core import (
     gates,
     keeping,
     protocol,
+    registry,
     run_hooks,
     waiting,
 )
@@ -38,7 +39,7 @@ ACTIVITIES = {
     *(keeping.ARCHIVE, keeping.ADOPT, keeping.SALVAGE, keeping.FIND_SUBMISSION, folding.FOLD),
     compaction_protocol.COMPACT,
     *(waiting.JUDGE, waiting.REFEREE, waiting.CLEAN_UP, waiting.TASK_RUN, waiting.TASK_CLEAN_UP),
-    *(commits.SEND, expectation.FORWARD),
+    *(commits.SEND, expectation.FORWARD, registry.SWEEP),
     *(gates.ASK_GATES, gates.TELL_RESULT, run_hooks.ASK_RUN_HOOKS),
     *(carrying.CARRY_OUT, carrying.LOOK_AFTER, keeping.TERMINATE),
 }
@@ -105,7 +106,10 @@ async def test_kept_history_replays_under_todays_workflows(name: str) -> None:
     assert histories
 
     for history in histories:
-        await kept.replayer().replay_workflow(history)
+        try:
+            await kept.replayer().replay_workflow(history)
+        except NondeterminismError as error:
+            pytest.fail(f"{history.workflow_id} was begun by older code: guard the change (docs/deploying.md): {error}")
 
 
 def test_kept_histories_replay_where_no_application_was_ever_loaded(tmp_path: Path) -> None:

@@ -86,7 +86,7 @@ class Permit:
 
         That tells nobody, so that its turn would hold its permit until a worker looks next (spec §17.15).
         """
-        if not self._tree or workflow.cancellation_reason() != "" or not workflow.patched(patches.LOOKED_AFTER):
+        if not self._tree or workflow.cancellation_reason() != "" or not patches.LOOKED_AFTER.is_passed():
             return
         with contextlib.suppress(ActivityError):
             await workflow.execute_activity(LOOK_AFTER, self._tree, **options.LOOK_AFTER)

@@ -73,7 +73,7 @@ def _take(tree: Tree, name: str, args: Sequence[RawValue]) -> bool:
 def _reload(tree: Tree, snapshot: Snapshot) -> None:
     """One that is refused leaves an event that says why, since a plain signal has no answer."""
     try:
-        if snapshot.is_bare and workflow.patched(patches.BARE_RELOADS):
+        if snapshot.is_bare and patches.BARE_RELOADS.is_passed():
             check_reload(snapshot)
     except Refused as error:
         tree.events.add("reload", tree.path_of(tree.root), workflow.now(), detail=f"refused: {error}")

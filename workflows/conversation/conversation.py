@@ -92,7 +92,7 @@ class Conversation:
 
     def _goes_by_boundary(self, input: ConversationInput) -> bool:
         is_known = input.by_boundary or (input.carry is not None and input.carry.by_boundary)
-        return is_known or workflow.patched(patches.BY_BOUNDARY)
+        return is_known or patches.BY_BOUNDARY.is_passed()
 
     @workflow.run
     async def run(self, input: ConversationInput = _FROM_A_SHELL) -> NoReturn:
@@ -136,9 +136,9 @@ class Conversation:
         if result.pages and self._state.transcript.tail:
             await seal(self._state.transcript, StopSwitch())
         stopped = self._state.open
-        keeps = stopped is not None and stopped.may_overtake(result) and workflow.patched(patches.OVERTAKEN)
+        keeps = stopped is not None and stopped.may_overtake(result) and patches.OVERTAKEN.is_passed()
         self._state.close_run(run, result, workflow.now(), keeps_steers=keeps)
-        if result.is_large and not (self._stop.is_set and workflow.patched(patches.STOPPED_LARGE)):
+        if result.is_large and not (self._stop.is_set and patches.STOPPED_LARGE.is_passed()):
             self._state.compactions.ask_by_itself(run.settings)
         self._note_end(run)
         self._tell_settled()
@@ -163,7 +163,7 @@ class Conversation:
         The SDK counts a workflow task that left none to the next one; a worker without a cache then sees an update of
         that one before the end of the run, and its replay after it.
         """
-        if self._notes_ends or workflow.patched(patches.NOTED_ENDS):
+        if self._notes_ends or patches.NOTED_ENDS.is_passed():
             # What was spent is told along, so that lists know it with no worker up (spec §7.8).
             workflow.upsert_memo({RUNS_MEMO: run.run, USAGE_MEMO: self._state.spent})
 
@@ -194,7 +194,7 @@ class Conversation:
         return self._state.open.generation_id
 
     def _stop_inbox(self) -> None:
-        keeps = self._state.inbox.has_steer and workflow.patched(patches.OVERTAKEN)
+        keeps = self._state.inbox.has_steer and patches.OVERTAKEN.is_passed()
         self._state.stop(keeps_steers=keeps)
         self._tell_settled()
 
@@ -268,7 +268,7 @@ class Conversation:
             await workflow.wait_condition(lambda: self._state.wants_telling and not self._stop.is_set)
             guard = patches.STEERS if self._state.open is not None and self._state.open.is_told else patches.MAIL
             run = self._state.tell_open()
-            if workflow.patched(guard):
+            if guard.is_passed():
                 await tell_mail(run.generation_id, MailTold(steers=run.is_told_of_steers))
 
     async def _hand_over(self, args: Sequence[RawValue]) -> None:
@@ -276,7 +276,7 @@ class Conversation:
         if take is not None and self._stop.is_set:
             # What came after the Stop is for the next run: this one would take it along to its end.
             take = take.model_copy(update={"only_look": True})
-        brings = self._state.inbox.brings_choices and workflow.patched(patches.CHOICES_OF_STEERS)
+        brings = self._state.inbox.brings_choices and patches.CHOICES_OF_STEERS.is_passed()
         boundary = None if take is None else self._state.hand_over(take, brings=brings)
         if brings:  # the next request goes by them
             await self._choosing.told()

@@ -66,7 +66,7 @@ class Room:
     def refuses_signal(self, name: str) -> bool:
         """A plain signal came: whether nothing more is done for it than to remember that."""
         self.signals += 1
-        return name in _REFUSED and self.is_full and workflow.patched(patches.ROOM)
+        return name in _REFUSED and self.is_full and patches.ROOM.is_passed()
 
 
 def request_named(args: Sequence[RawValue]) -> str:

@@ -173,7 +173,7 @@ class Loop(ABC):
 
     async def tell_late(self, end: machine.End) -> None:
         """Tell who came to watch since the others were told; the last thing that a task does."""
-        while (late := self._state.watchers[self._told :]) and workflow.patched(patches.LATE_WATCHERS):
+        while (late := self._state.watchers[self._told :]) and patches.LATE_WATCHERS.is_passed():
             self._told += len(late)
             await watching.tell(late, failed=_is_failure(end))
 
