@@ -35,6 +35,7 @@ from tarry.client import (
     NoSuchConversation,
     NoSuchEntry,
     NoSuchTask,
+    NotAsked,
     NotHeld,
     Question,
     RequestConflict,
@@ -73,6 +74,7 @@ from tarry.hooks import (
     RunEnded,
     Turn,
 )
+from tarry.inbox import Inbox
 from tarry.models import NoModel
 from tarry.offers import Offer, OfferAsked, Offered, ToolOffer
 from tarry.redaction import Redact, Shown
@@ -118,6 +120,7 @@ __all__ = [
     "HookCall",
     "HookTask",
     "Hooks",
+    "Inbox",
     "InboxFull",
     "InputTooLarge",
     "Ledger",
@@ -131,6 +134,7 @@ __all__ = [
     "NoSuchConversation",
     "NoSuchEntry",
     "NoSuchTask",
+    "NotAsked",
     "NotHeld",
     "Offer",
     "OfferAsked",

@@ -23,6 +23,7 @@ from tarry.cli.explain import explain
 from tarry.cli.forking import fork
 from tarry.cli.gateway import gateway
 from tarry.cli.keys import app as keys
+from tarry.cli.link import link
 from tarry.cli.namespace import app as namespace
 from tarry.cli.reading import transcript
 from tarry.cli.registry import app as registry
@@ -64,6 +65,7 @@ for _command in (
     explain,
     signal,
     receipt,
+    link,
     retry,
     abort,
     write,

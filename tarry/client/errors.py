@@ -13,6 +13,7 @@ TarryError
 ├── UnreadableOutput     an answer fits its schema, but not the model that reads it
 ├── NotHeld              nothing to retry there
 ├── NoSuchTask           nothing with that id that a signal could be delivered to
+├── NotAsked             a link was wanted for what a task does not ask
 ├── NoSuchAgents         a conversation never had subagents, or they are over
 ├── DeployRefused        a build cannot be given work: it is unknown, or no worker of it is up
 ├── AgentRefused         a tree of agents did not do what it was asked for
@@ -47,6 +48,10 @@ class NoSuchConversation(TarryError):
 
 class NoSuchTask(TarryError):
     """Nothing has that id, or it is nothing that takes signals."""
+
+
+class NotAsked(TarryError):
+    """The task does not wait for that; the text says what it waits for."""
 
 
 class NoSuchAgents(TarryError):

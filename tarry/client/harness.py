@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any, TypeVar, overload
 
 from temporalio.client import (
@@ -15,7 +15,7 @@ from temporalio.client import (
 from temporalio.service import RPCError, RPCStatusCode
 
 from signals.box import Receipt
-from signals.tokens import Signal
+from signals.tokens import Signal, SignalKey
 from tarry import app as apps
 from tarry import attributes
 from tarry.client import registry, signals, tasks
@@ -24,6 +24,7 @@ from tarry.client.checks import checked_id
 from tarry.client.conversation import Conversation
 from tarry.client.durable_tasks import DurableTaskHandle, start_task
 from tarry.client.errors import UPDATE_TIMEOUT, NoSuchConversation, NoSuchTask, NotHeld, reaching_server, translate
+from tarry.client.linking import link_to_answer
 from tarry.client.lists import literal
 from tarry.client.questions import open_questions
 from tarry.client.usage import UsageReport, listed_usage
@@ -187,6 +188,33 @@ class Harness:
         return await signals.deliver(
             self.client, task_id, signal, key, value, version=version, delivery_id=delivery_id, by=by
         )
+
+    async def answer_link(
+        self,
+        task_id: str,
+        value: Any,
+        *,
+        key: SignalKey | None = None,
+        person: str = "",
+        expires: datetime | None = None,
+    ) -> str:
+        """A link that offers a person to answer what a task asks now with `value`; needs no worker (spec §23.8).
+
+        Good for these arguments alone, until the question's deadline, a week or `expires`, and for one answer. It is
+        recorded as `person`'s: send it to nobody else.
+
+        Args:
+            value: JSON data that the signal takes; of an approval `{"allow": true}`, with a reason if there is one.
+            key: of several that the task waits for, the one that is answered.
+
+        Raises:
+            NotAsked: the task does not wait for that key, or for several and none was named.
+            NoSuchTask: no task has that id.
+            WebhookError: `TARRY_GATEWAY_URL` or `TARRY_CALLBACK_SECRETS` is missing.
+            ValueError: nobody can be called that, the value is over 2,000 characters, or `expires` has no time zone.
+            ServerUnavailable: no server answers.
+        """
+        return await link_to_answer(self.client, self.settings, task_id, value, key=key, person=person, expires=expires)
 
     async def receipt(self, task_id: str, delivery_id: str) -> Receipt | None:
         """What became of a delivery that entered history, None when the task knows nothing of it (spec §3.4).

@@ -8,18 +8,14 @@ from typing import Any
 from temporalio.client import Client
 
 from signals.tokens import SignalKey
-from tarry.client.errors import TarryError
+from tarry.client.errors import NotAsked
 from tarry.client.questions import question_at
 from tarry.core.live import Question
-from tarry.inbox.links import answer_link
+from tarry.inbox import links  # whole: it is being imported, when an application imports the client
 from tarry.settings import Settings
 
 GOOD_FOR = timedelta(days=7)
 """Or until the question's deadline, when that is earlier."""
-
-
-class NotAsked(TarryError):
-    """The task does not wait for that."""
 
 
 async def link_to_answer(
@@ -44,7 +40,9 @@ async def link_to_answer(
     chosen = _key(task_id, asked, key)
     assert asked is not None
     last = min(datetime.now(UTC) + GOOD_FOR, asked.until or datetime.max.replace(tzinfo=UTC))
-    return answer_link(settings, task_id, chosen, value, digest=asked.digest, person=person, expires=expires or last)
+    return links.answer_link(
+        settings, task_id, chosen, value, digest=asked.digest, person=person, expires=expires or last
+    )
 
 
 def _key(task_id: str, asked: Question | None, key: SignalKey | None) -> SignalKey:

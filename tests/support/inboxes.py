@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
+import html
+import re
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import httpx
 from playwright.async_api import Browser, Page
 from pydantic import SecretStr
 from temporalio.client import Client
@@ -69,3 +72,49 @@ async def desk(on: Stage, chromium: Browser, **chosen: Any) -> AsyncIterator[Des
     """An inbox and a browser for it."""
     async with serving(on, **chosen) as url:
         yield Desk(url, chromium)
+
+
+@dataclass
+class Caller:
+    """A program that reads pages and sends forms, as a browser would or as somebody with worse intentions."""
+
+    http: httpx.AsyncClient
+
+    async def get(self, path: str = "/inbox", **headers: str) -> httpx.Response:
+        """A page."""
+        return await self.http.get(path, headers=headers)
+
+    async def sign_in(self, name: str = "Ana") -> None:
+        """Sign in with that person's token."""
+        page = await self.get()
+        answer = await self.post("/inbox/sign-in", token_of(page), {"token": TOKENS[name]})
+        assert answer.status_code == 303
+
+    async def post(
+        self, path: str, form: str, fields: Mapping[str, str], headers: Mapping[str, str] | None = None
+    ) -> httpx.Response:
+        """A form with its token, sent from a page of the inbox unless `headers` say otherwise."""
+        sent = {"Sec-Fetch-Site": "same-origin", "Origin": "null"} if headers is None else headers
+        return await self.http.post(path, data={"form": form, **fields}, headers=sent)
+
+
+def token_of(page: httpx.Response) -> str:
+    """The token that stands in a page's forms."""
+    [token, *_] = re.findall(r'name="form" value="([^"]+)"', page.text)
+    return str(token)
+
+
+def fields_of(page: httpx.Response) -> dict[str, str]:
+    """What a page's form says of the question."""
+    found = re.findall(r'<input type="hidden" name="(task|digest|signal|key)" value="([^"]*)"', page.text)
+    return {name: html.unescape(value) for name, value in found}
+
+
+@contextlib.asynccontextmanager
+async def caller(on: Stage, **chosen: Any) -> AsyncIterator[Caller]:
+    """An inbox, and a program that calls it."""
+    async with (
+        serving(on, **chosen) as url,
+        httpx.AsyncClient(base_url=url, trust_env=False, timeout=PATIENCE_MS / 1_000) as http,
+    ):
+        yield Caller(http)

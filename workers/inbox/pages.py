@@ -8,7 +8,7 @@ from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
-from starlette.responses import FileResponse, HTMLResponse, Response
+from starlette.responses import HTMLResponse, Response
 
 from workers.inbox.seen import seen
 
@@ -68,4 +68,4 @@ def static(name: str) -> Response:
     """A file of ours that pages refer to."""
     if name not in _STATIC:
         return Response("there is no such file", 404, HEADERS, "text/plain")
-    return FileResponse(_HERE / "static" / name, media_type=_STATIC[name], headers=HEADERS)
+    return Response((_HERE / "static" / name).read_bytes(), 200, HEADERS, _STATIC[name])
