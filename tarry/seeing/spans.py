@@ -64,9 +64,27 @@ def workflow_span(name: str, attributes: Attributes, parent: Context | None = No
     leaves the cache; ends of ours are results.
     """
     span = trace.get_tracer(_TRACER).start_span(name, context=parent, attributes=attributes)
-    with trace.use_span(span, record_exception=False, set_status_on_exception=False), _knowing(attributes):
+    with _current(span), _knowing(attributes):
         yield span
     span.end()
+
+
+@contextmanager
+def _current(span: Span) -> Iterator[None]:
+    """The span is the current one within.
+
+    What was before it is not put back where a workflow that left the cache is collected: that happens in whatever
+    context is there, and a complaint of it in the middle of anything, even of a parser that does not bear it.
+    """
+    token = attach(trace.set_span_in_context(span))
+    try:
+        yield
+    except GeneratorExit:
+        raise
+    except BaseException:
+        detach(token)
+        raise
+    detach(token)
 
 
 @contextmanager
