@@ -56,7 +56,8 @@ def keyed(title: str, park: bool, api: ToolApi) -> str | Sleep:
 
 def _look_up(title: str, api: ToolApi) -> str | None:
     """The ticket that this very run opened."""
-    tickets = [Ticket.model_validate(ticket) for ticket in _ask().get("/tickets").raise_for_status().json()]
+    with _tracker() as tracker:
+        tickets = [Ticket.model_validate(ticket) for ticket in tracker.get("/tickets").raise_for_status().json()]
     return next((f"Opened {ticket.id}" for ticket in tickets if ticket.key == api.idempotency_key), None)
 
 
@@ -73,7 +74,8 @@ def _wait(api: ToolApi) -> Sleep:
 def _open(title: str, api: ToolApi, key: str | None = None) -> str:
     stop_at(BEGUN, api.conversation_id)
     headers = {} if key is None else {"Idempotency-Key": key}
-    ticket = _ask().post("/tickets", json={"title": title}, headers=headers).raise_for_status().json()
+    with _tracker() as tracker:
+        ticket = tracker.post("/tickets", json={"title": title}, headers=headers).raise_for_status().json()
     stop_at(AFTER, api.conversation_id)
     return f"Opened {ticket['id']}{_why(api)}"
 
@@ -87,7 +89,7 @@ def _why(api: ToolApi) -> str:
     return ""
 
 
-def _ask() -> httpx.Client:
+def _tracker() -> httpx.Client:
     # No proxy of the environment: the tracker is on this machine.
     return httpx.Client(base_url=os.environ[TRACKER], trust_env=False)
 

@@ -9,7 +9,7 @@ from tarry.drills.kit.app import AFTER
 from tarry.drills.kit.cell import Cell, Policy
 from tarry.drills.kit.ground import BEGUN
 from tarry.drills.kit.model import AFTER_RESULT, ANSWERED, IN_THE_END, MID_STREAM
-from tarry.drills.matrix.app import HAS_INTENT, IN_GATE, RETURNED
+from tarry.drills.matrix.app import ANSWER_TOLD, HAS_INTENT, IN_GATE, RETURNED, TURN_TOLD
 
 Cut = Literal["nothing", "before", "after"]
 """What of the tool a kill cuts off: nothing of it, a run before its effect, or a run after its effect."""
@@ -48,9 +48,11 @@ POINTS = (
     CrashPoint("in the tool, before its effect", BEGUN, "before"),
     CrashPoint("in the tool, after its effect", AFTER, "after", had_effect=True),
     CrashPoint("with the result made, not yet told", RETURNED, "after", had_effect=True),
+    CrashPoint("at the turn's commit, in a hook of it", TURN_TOLD, had_effect=True),
     CrashPoint("after the turn's commit, before the next request", AFTER, starves="run", had_effect=True),
     CrashPoint("in the next request, before its answer", AFTER_RESULT, had_effect=True),
     CrashPoint("with the final answer made, not yet told", IN_THE_END, had_effect=True),
+    CrashPoint("at the answer's commit, in a hook of it", ANSWER_TOLD, had_effect=True),
     CrashPoint("while the call was parked", parks=True),
     CrashPoint("woken, in the tool, before its effect", BEGUN, "before", parks=True),
     CrashPoint("woken, in the tool, after its effect", AFTER, "after", parks=True, had_effect=True),

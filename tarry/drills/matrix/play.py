@@ -23,7 +23,7 @@ from tarry.drills.kit.ground import APP, BEGUN, Ground, call_of, run_of
 from tarry.drills.kit.model import AFTER_RESULT, REQUEST
 from tarry.drills.kit.score import POLICIES
 from tarry.drills.kit.step import Step
-from tarry.drills.matrix.app import IN_GATE
+from tarry.drills.matrix.app import ANSWER_TOLD, IN_GATE, TURN_TOLD
 from tarry.drills.matrix.crash import EXPECTED, POINTS, CrashPoint, promised
 from tarry.settings import PREFIX
 from tarry.testing.waiting import eventually
@@ -78,9 +78,9 @@ async def _parked(on: Ground, calls: int) -> list[_Case]:
 
 
 async def _held(on: Ground, calls: int) -> list[_Case]:
-    # A gate has a minute to answer: it is held last.
     others = [point for point in POINTS if not point.parks and not point.starves]
-    points = sorted(others, key=lambda point: point.at == IN_GATE)
+    # A hook has a minute to answer: they are held last.
+    points = sorted(others, key=lambda point: point.at in (IN_GATE, TURN_TOLD, ANSWER_TOLD))
     cases = await _begun(on, points, calls)
     await asyncio.gather(*(on.held(case.submission) for case in cases))
     return cases
