@@ -51,7 +51,8 @@ def _key(task_id: str, asked: Question | None, key: SignalKey | None) -> SignalK
         return key
     if key is not None or not labels:
         raise NotAsked(f"{task_id} waits for {', '.join(labels) or 'nothing that can be answered'}")
-    if len(labels) > 1:
+    only, *others = labels
+    if others:
         raise NotAsked(f"{task_id} waits for {', '.join(labels)}: name one")
-    signal, _, rest = labels[0].partition("/")
+    signal, _, rest = only.partition("/")
     return SignalKey(signal, rest)

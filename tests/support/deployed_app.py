@@ -30,7 +30,6 @@ from tarry.testing import Call, Reply, call, say
 from tarry.tools import tool
 from tests.support.drill_points import StoppingModel, record
 from workflows.task.loop import Loop
-from workflows.task.tool_call import ToolCall
 
 BUILD = os.environ.get("TARRY_BUILD", "")
 EXTRA = "test-extra-step"
@@ -146,14 +145,14 @@ v2 = _app([hear, ring_louder, nap, ship, confirm], "budget", "security")
 
 
 def _change_workflows(*, guarded: bool) -> None:
-    rest = ToolCall._rest
+    rest = Loop._rest
 
     async def changed(self: Loop, park: Park) -> machine.Event | None:
         if not guarded or workflow.patched(EXTRA):
             await workflow.sleep(0.01)
         return await rest(self, park)
 
-    ToolCall._rest = changed  # type: ignore[method-assign]
+    Loop._rest = changed  # type: ignore[method-assign]
 
 
 if how := os.environ.get("DRILL_CHANGED"):
