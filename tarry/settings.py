@@ -100,6 +100,9 @@ class Settings(BaseSettings):
     heartbeat_timeout: float = _of_run("heartbeat_timeout")
     """Silence after which a worker counts as lost (spec §4.4)."""
 
+    progress_interval: float = _seconds(0.2, 0.1, 60)
+    """Between two heartbeats of what streams: a crash loses as much of it, a watcher sees it as late (spec §25.6)."""
+
     restart_limit: int = _of_run("restart_limit")
     """Lost workers in a row after which work is held (spec §4.4)."""
 

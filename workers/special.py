@@ -16,8 +16,6 @@ from tarry.settings import Settings
 from tarry.store import BlobStore
 from workers.first_work import FirstRunTold
 
-HEARTBEAT_THROTTLE = timedelta(milliseconds=200)
-
 
 def served(app: App, settings: Settings) -> tuple[str, ...]:
     """The names that this process serves, `default` first. One that no code has is served too, and complained of.
@@ -47,7 +45,7 @@ def build_special(client: Client, app: App, settings: Settings, name: str) -> Wo
         activities=[tools.run, tools.reconcile, tools.clean_up, tasks.run, tasks.clean_up],
         interceptors=[FirstRunTold()],
         max_concurrent_activities=settings.max_concurrent_activities,
-        max_heartbeat_throttle_interval=HEARTBEAT_THROTTLE,
-        default_heartbeat_throttle_interval=HEARTBEAT_THROTTLE,
+        max_heartbeat_throttle_interval=timedelta(seconds=settings.progress_interval),
+        default_heartbeat_throttle_interval=timedelta(seconds=settings.progress_interval),
         graceful_shutdown_timeout=timedelta(seconds=settings.shutdown_grace),
     )

@@ -55,7 +55,7 @@ from tarry.store import BlobStore, StoreError
 from workers.deployed import deployment_of, follow
 from workers.first_work import FirstWorkTold
 from workers.lost_sight import look_every
-from workers.special import HEARTBEAT_THROTTLE, build_special, served, tool_activities
+from workers.special import build_special, served, tool_activities
 from workflows.agents.tree import Agents
 from workflows.conversation.conversation import Conversation
 from workflows.expectation import Expectation
@@ -139,8 +139,8 @@ def build_worker(client: Client, app: App, settings: Settings) -> Worker:
         max_cached_workflows=settings.max_cached_workflows,
         max_concurrent_activities=settings.max_concurrent_activities,
         sticky_queue_schedule_to_start_timeout=STICKY_TIMEOUT,
-        max_heartbeat_throttle_interval=HEARTBEAT_THROTTLE,
-        default_heartbeat_throttle_interval=HEARTBEAT_THROTTLE,
+        max_heartbeat_throttle_interval=timedelta(seconds=settings.progress_interval),
+        default_heartbeat_throttle_interval=timedelta(seconds=settings.progress_interval),
         graceful_shutdown_timeout=grace,
         deployment_config=deployment_of(settings),
     )

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
+from tests.support.command import Command
 from tests.support.drills import ONCE_EACH, ROUND, Aftermath, Drill
 from tests.support.histories import Account
 from tests.support.routing import scheduled
@@ -89,6 +91,19 @@ async def test_default_worker_is_killed_and_code_elsewhere_runs_on_once(routed: 
         tickets=[ticket],
         account=Account(models=ONCE_EACH, tools=("completed 1",)),
     )
+
+
+async def test_worker_of_a_name_works_beside_default_ones_that_are_a_build(routed: Callable[..., Drill]) -> None:
+    async with routed() as on:
+        build = {"TARRY_DEPLOYMENT": f"routed-{uuid.uuid4().hex[:8]}", "TARRY_BUILD": "v1"}
+        await on.worker(**build)
+        await on.worker(**SPECIAL, **build)
+        command = Command(on.folder, on._environment())
+        current = await command.run("deploy", "current", "v1", "--deployment", build["TARRY_DEPLOYMENT"])
+        after = await on.aftermath(await on.submit("keyed"))
+
+    (ticket,) = after.tickets
+    assert (current.code, after.end, after.results, after.runs) == (0, "done", [f"Opened {ticket}"], [1])
 
 
 async def _workflows(on: Drill, conversation_id: str) -> list[str]:

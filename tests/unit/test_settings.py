@@ -25,6 +25,7 @@ def test_without_variables_every_setting_has_its_default() -> None:
         "build": None,
         "serves": "default",
         "heartbeat_timeout": 8.0,
+        "progress_interval": 0.2,
         "restart_limit": 5,
         "shutdown_grace": 30.0,
         "max_cached_workflows": 1_000,
