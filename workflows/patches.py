@@ -137,6 +137,13 @@ LOOKED_AFTER = Patch(
     types=(GENERATION,),
     what="A run of a subagent that was stopped without a reason has its tree looked after. Asked only of such a one.",
 )
+BEGUN_AGAIN = Patch(
+    id="begun-again",
+    since=date(2026, 11, 30),
+    until=date(2028, 1, 1),
+    types=(GENERATION,),
+    what="A run of a subagent that was reset asks for its permit anew. Asked only of such a one.",
+)
 
 PATCHES = (
     MAIL,
@@ -152,5 +159,6 @@ PATCHES = (
     OVERTAKEN,
     BARE_RELOADS,
     LOOKED_AFTER,
+    BEGUN_AGAIN,
 )
 """All of them."""

@@ -19,6 +19,7 @@ from tests.support.fake_tree import FakeTree, fake_tree
 from tests.support.parking import ANSWER, HOUR, Answer
 from tests.support.stage import Stage, app_of
 from tests.support.waiting import eventually
+from tests.workflow.test_reset import events_of, reset
 
 
 @tool(replay="safe")
@@ -105,5 +106,28 @@ async def stopped_while_it_waits_for_its_permit(studio: Studio) -> None:
         await conversation.abort()
 
 
-_ALL = (stopped_with_a_tree, acknowledged_result, rested_and_granted, stopped_while_it_waits_for_its_permit)
+async def reset_at_rest(studio: Studio) -> None:
+    """A run goes on from before its calls, finds both, and both are woken."""
+    async with agent(studio) as (on, tree, conversation):
+        run = await open_run(conversation)
+        tasks = await events_of(on, run, "WORKFLOW_TASK_COMPLETED")
+        await reset(studio.server, run, "--event-id", str(tasks[1]))
+        await tree.grant()
+        await on.harness.signal(f"{run}/t1.0", ANSWER, "a", Answer(text="yes"))
+        await on.harness.signal(f"{run}/t1.1/k.inner", ANSWER, "b", Answer(text="yes"))
+
+
+async def reset_at_rest_unasked(studio: Studio) -> None:
+    """The same, kept from when such a run took it that it had its permit."""
+    await reset_at_rest(studio)
+
+
+_ALL = (
+    stopped_with_a_tree,
+    acknowledged_result,
+    rested_and_granted,
+    stopped_while_it_waits_for_its_permit,
+    reset_at_rest,
+    reset_at_rest_unasked,
+)
 TURNS = {scenario.__name__: scenario for scenario in _ALL}

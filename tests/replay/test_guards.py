@@ -32,6 +32,7 @@ BEGUN_BEFORE = {
     patches.NOTED_ENDS: "plain_run",
     patches.FOUND_BY_ACTIVITY: "archived_submissions",
     patches.OVERTAKEN: "withdrawn_by_a_stop",
+    patches.BEGUN_AGAIN: "reset_at_rest_unasked",
 }
 """Kept histories that were begun before a change; of others they bear its name."""
 

@@ -134,6 +134,39 @@ def test_what_is_not_of_the_run_says_nothing() -> None:
     assert said(permit) == []
 
 
+def test_a_run_that_is_begun_again_asks_under_a_higher_number_and_earlier_answers_say_nothing() -> None:
+    permit = at_rest(A)
+    permit.wake(Waking(task_id=A, number=1))
+    assert said(permit) == [Notice(kind="wants", number=NUMBER)]
+
+    permit.begin_again(NOW)
+
+    assert said(permit) == [Notice(kind="wants", number=NUMBER + 1)]
+    permit.granted(NUMBER)
+    assert not permit.holds
+    permit.granted(NUMBER + 1)
+    assert said(permit) == [Waking(task_id=A, number=1)]
+
+
+def test_a_run_that_is_begun_again_at_rest_says_so_again() -> None:
+    permit = at_rest(A)
+    permit.begin_again(NOW)
+    assert said(permit) == [Notice(kind="rested", number=NUMBER + 1)]
+
+
+def test_a_run_that_is_begun_again_knows_of_a_task_that_rested_before_it_found_it() -> None:
+    permit = RunPermit()
+    permit.rest(Resting(task_id=A, waits_for="a reply"))
+    permit.begin_again(NOW)
+    permit.rest(Resting(task_id=B, waits_for="nobody"))
+    assert said(permit) == [Notice(kind="wants", number=NUMBER)]
+    permit.granted(NUMBER)
+
+    permit.begin(A)
+
+    assert said(permit) == [Notice(kind="rested", number=NUMBER + 1, waits_for="a reply")]
+
+
 def test_a_task_that_claims_to_have_created_itself_does_not_rest() -> None:
     permit = with_open(A)
     permit.rest(Resting(task_id=A, alive=(A,)))
@@ -164,6 +197,8 @@ class Runs(RuleBasedStateMachine):
         self.number = 0
         self.count = 0
         self.now = NOW
+        self.left: set[str] = set()
+        """What executed when the run was begun again: that goes on while the run asks."""
 
     def choose(self, data: st.DataObject, *standings: Standing) -> str:
         return data.draw(st.sampled_from([name for name, standing in self.tasks.items() if standing in standings]))
@@ -186,7 +221,11 @@ class Runs(RuleBasedStateMachine):
     @rule(data=st.data())
     def nest(self, data: st.DataObject) -> None:
         self.count += 1
-        self.tasks[f"{self.choose(data, 'executing')}/k.{self.count}"] = "executing"
+        owner = self.choose(data, "executing")
+        name = f"{owner}/k.{self.count}"
+        self.tasks[name] = "executing"
+        if owner in self.left:
+            self.left.add(name)
 
     @precondition(lambda self: self.has("executing"))
     @rule(data=st.data())
@@ -216,6 +255,14 @@ class Runs(RuleBasedStateMachine):
             self.permit.end(name)
         elif self.tasks[owner] == "parked":
             self.permit.rest(Resting(task_id=owner, alive=self.alive(owner)))
+
+    @rule()
+    def begin_again(self) -> None:
+        """From here; the tree may know of a later rest, or of a permit that the run does not know of."""
+        self.permit.begin_again(self.now)
+        self.number = max(self.number, self.permit.number)
+        self.tree = "held" if self.permit.holds else "free"
+        self.left = {name for name, standing in self.tasks.items() if standing == "executing"}
 
     @precondition(lambda self: not self.tasks)
     @rule()
@@ -247,11 +294,13 @@ class Runs(RuleBasedStateMachine):
     def grant(self) -> None:
         self.permit.granted(self.number)
         self.tree = "held"
+        self.left = set()
 
     @invariant()
     def nothing_executes_without_the_permit(self) -> None:
         assert self.permit.holds == (self.tree == "held")
-        assert self.permit.holds or not self.has("executing")
+        executing = {name for name, standing in self.tasks.items() if standing == "executing"}
+        assert self.permit.holds or executing <= self.left
 
     def teardown(self) -> None:
         """Whoever asked goes on in the end, and a run of which nothing executes has told so."""

@@ -92,6 +92,32 @@ async def test_a_run_at_rest_that_is_reset_finds_its_call_and_lets_it_go_on(
         assert numbers == sorted(numbers)
 
 
+async def test_a_run_that_is_reset_executes_nothing_more_before_its_tree_grants_that(
+    server: EmbeddedServer, tmp_path: Path
+) -> None:
+    """Given a run at rest, when it is begun again from before its call, it asks at once, and again when that wakes."""
+    listening = Listening()
+    app = app_of([call("listen", keys="a"), say("done")], listening.tool)
+    async with agent(server, app, tmp_path, grants=False) as one:
+        await one.tree.has_been_told(1)
+        run_id = await one.run()
+        history = await one.on.client.get_workflow_handle(run_id).fetch_history()
+        completed = [e.event_id for e in history.events if e.event_type == EventType.EVENT_TYPE_WORKFLOW_TASK_COMPLETED]
+
+        where = ("--event-id", str(completed[1]))
+        await succeeds(server, "workflow", "reset", "--workflow-id", run_id, "--reason", "drill", *where)
+        await one.say("a")
+        [(_, rested), (name, wanted)] = await one.tree.has_been_told(2)
+        assert (name, wanted["number"] > rested["number"], listening.ran) == ("wants", True, ["begun"])
+
+        await one.tree.grant()
+
+        assert await one.results() == ["a!"]
+        assert listening.ran == ["begun", "signal test.answer/a"]
+        numbers = [notice["number"] for _, notice in await one.tree.told("rested", "wants")]
+        assert numbers == sorted(numbers)
+
+
 async def test_a_rest_and_a_wake_cost_a_run_six_signals_and_its_call_three(
     server: EmbeddedServer, tmp_path: Path
 ) -> None:

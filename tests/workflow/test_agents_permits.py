@@ -7,6 +7,7 @@ from pathlib import Path
 from tarry.embedded import EmbeddedServer
 from tests.support.agent_trees import ANSWER, WORK, Answered, Grove, grove
 from tests.support.waiting import eventually
+from tests.workflow.test_reset import events_of, open_run, reset
 
 
 async def answer(on: Grove) -> None:
@@ -35,6 +36,29 @@ async def test_a_child_that_waits_for_a_person_holds_no_permit_and_goes_on_befor
         assert [one.path for one in read] == ["/root/b", "/root/asks", "/root/c"]
         assert [one.text for one in read][1] == "done ask whom?"
         assert on.work.peak == 1
+
+
+async def test_a_child_at_rest_whose_run_is_reset_queues_for_the_permit_that_another_one_has(
+    server: EmbeddedServer, tmp_path: Path
+) -> None:
+    """From before its question it finds the call that asked it, rests again, and goes on when it is answered."""
+    async with grove(server, tmp_path, limit=1, rooted=True) as on:
+        child = await on.start("asks", "ask whom?")
+        await on.becomes("/root/asks", "waiting")
+        await on.start("b", WORK + "b")
+        await on.work.has_begun("b")
+        run_id = await open_run(on.on.harness.conversation(child.agent_id))
+        tasks = await events_of(on.on, run_id, "WORKFLOW_TASK_COMPLETED")
+
+        await reset(server, run_id, "--event-id", str(tasks[1]))
+        await eventually(lambda: on.row("/root/asks"), lambda row: row.waits_for == "a permit")
+        on.work.let("b")
+        assert [one.path for one in await on.completions(1)] == ["/root/b"]
+        await on.becomes("/root/asks", "waiting")
+        await eventually(on.tree.list, lambda tree: tree.permits_used == 0)
+        await answer(on)
+
+        assert [one.text for one in await on.completions(1)] == ["done ask whom?"]
 
 
 async def test_a_stop_ends_a_child_that_waits_for_a_person(server: EmbeddedServer, tmp_path: Path) -> None:

@@ -35,6 +35,20 @@ class Permit:
         self._conversation_id = input.conversation_id
         self._stop = stop
         self._state = RunPermit()
+        self._was_reset = False
+        if self._tree:
+            # The one thing that a workflow is told of its reset; nothing of a reset to its first task.
+            workflow.register_random_seed_callback(lambda _seed: self._reset())
+
+    def _reset(self) -> None:
+        self._was_reset = True
+
+    def _hear_of_reset(self) -> None:
+        """The run goes on from an earlier point, and what it knows of its permit may not be so any more."""
+        if self._was_reset:
+            self._was_reset = False
+            if patches.BEGUN_AGAIN.is_passed():
+                self._state.begin_again(workflow.now())
 
     @property
     def of(self) -> str:
@@ -52,6 +66,7 @@ class Permit:
 
     async def regain(self) -> None:
         """Go on when the permit is there again: what was open may have ended without going on. A Stop ends the wait."""
+        self._hear_of_reset()
         self._state.need()
         if not self._state.holds:
             began = workflow.now()
@@ -72,8 +87,9 @@ class Permit:
         if not self._tree:
             return
         while True:
-            await workflow.wait_condition(lambda: not self._stop.is_set and self._due() is not None)
-            if (word := self._due()) is None:  # pragma: no cover  (nothing runs between the condition and this)
+            await workflow.wait_condition(lambda: not self._stop.is_set and self._has_news())
+            self._hear_of_reset()
+            if (word := self._due()) is None:
                 continue
             self._state.said(word)
             if isinstance(word, Waking):
@@ -91,6 +107,9 @@ class Permit:
         with contextlib.suppress(ActivityError):
             await workflow.execute_activity(LOOK_AFTER, self._tree, **options.LOOK_AFTER)
 
+    def _has_news(self) -> bool:
+        return self._was_reset or self._due() is not None
+
     def _due(self) -> Notice | Waking | None:
         return self._state.due(workflow.now())
 
@@ -104,6 +123,7 @@ class Permit:
 
     def take(self, name: str, args: Sequence[RawValue]) -> None:
         """One of `SIGNALS` has come."""
+        self._hear_of_reset()
         if name == RESTING and (told := read_signal(args, Resting)) is not None:
             self._state.rest(told)
         elif name == WAKING and (asking := read_signal(args, Waking)) is not None:

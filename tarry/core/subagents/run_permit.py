@@ -25,6 +25,9 @@ GO_ON = "tarry.turn.go-on"
 MAX_WAITS_FOR = 500
 """Characters of what a run waits for."""
 
+MAX_EARLY = 1_000
+"""Rests of tasks that are not open yet which a run keeps that was begun again."""
+
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -69,10 +72,25 @@ class RunPermit(BaseModel):
     open: list[str] = Field(default_factory=list)
     resting: dict[str, Resting] = Field(default_factory=dict)
     waking: list[Waking] = Field(default_factory=list)
+    is_begun_again: bool = False
+    early: dict[str, Resting] = Field(default_factory=dict, description="what tasks told that are not open")
+
+    def begin_again(self, now: datetime) -> None:
+        """The run goes on from an earlier point: whether it has a permit by now the tree knows, not it (spec §17.12).
+
+        At rest it says so anew; else it asks. Tasks that it has yet to find again may have told already that they rest.
+        """
+        self.is_begun_again, self.has_asked = True, False
+        self.holds = self.is_at_rest
+        if not self.holds:
+            self.number, self.needs = self._next_number(now), True
 
     def begin(self, task_id: str) -> None:
         """A call of the round, or a task of a hook, is begun: it executes until it tells that it rests."""
-        self.open.append(place(task_id))
+        top = place(task_id)
+        self.open.append(top)
+        if self.is_begun_again:  # and finds a task that rested before
+            self.resting |= {name: told for name, told in self.early.items() if _is_in(name, top)}
 
     def end(self, task_id: str) -> None:
         """It is over, and so is all that it created."""
@@ -82,14 +100,17 @@ class RunPermit(BaseModel):
         self.waking = [asking for asking in self.waking if not _is_in(place(asking.task_id), top)]
 
     def rest(self, told: Resting) -> None:
-        """A task rests. What is not of this run says nothing."""
+        """A task rests. What is not of this run says nothing; but one that was begun again may not have it open yet."""
         name = place(told.task_id)
         if self._is_open(name):
             self.resting[name] = told
+        elif len(self.early) < MAX_EARLY:
+            self.early[name] = told
 
     def wake(self, asking: Waking) -> None:
         """A task asks whether it may go on; whoever it is, it is answered."""
-        self.resting.pop(place(asking.task_id), None)
+        for told in (self.resting, self.early):
+            told.pop(place(asking.task_id), None)
         self.waking = [other for other in self.waking if other.task_id != asking.task_id]
         self.waking.append(asking)
 
