@@ -108,6 +108,9 @@ class Stage:
             "heartbeat_timeout": HEARTBEAT_TIMEOUT,
             "shutdown_grace": SHUTDOWN_GRACE,
             "serves": ALL,
+            # Its workers are no build: none of it is ever made current on a queue of the stage's own.
+            "deployment": None,
+            "build": None,
         }
         # On a shared server content is kept where its other clients look for it.
         if self._server is not None:
@@ -123,7 +126,7 @@ class Stage:
     def environment(self) -> dict[str, str]:
         """What a process of the stage is started with: our own environment, the server, the stage's settings."""
         found = dict(os.environ) if self._server is None else environment_of(self._server.address)
-        chosen = self._settings.model_dump(exclude_none=True)
+        chosen = self._settings.model_dump(exclude_none=True) | {"deployment": "", "build": ""}
         return found | {f"{PREFIX}{name.upper()}": _told(value) for name, value in chosen.items()}
 
 

@@ -1,0 +1,164 @@
+"""Builds of workers beside each other: whose hooks count, and who is given work (spec §22)."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from temporalio.service import RPCError, RPCStatusCode
+
+from tarry.app import App
+from tarry.client import WakeCheck
+from tarry.client.deployments import Build, current_since, deploy_status, make_current, ramp, routing
+from tarry.client.errors import DeployRefused
+from tarry.core import registry
+from tarry.core.registry import MadeCurrent, registry_id
+from tarry.embedded import EmbeddedServer
+from tests.support.deploys import ALLOW, Gate, Word, app_of, asked_under, current, outcome, start, stop
+from tests.support.stage import Stage, idle_stage
+from tests.support.waiting import eventually
+from workers.deployed import follow
+
+
+@dataclass
+class Builds:
+    """A queue, and the deployment whose builds serve it."""
+
+    on: Stage
+    deployment: str
+
+    def build(self, name: str) -> Build:
+        return Build(self.deployment, name)
+
+    @asynccontextmanager
+    async def worker(self, name: str, app: App) -> AsyncIterator[None]:
+        """A worker of that build, which says what it tells."""
+        build = {"deployment": self.deployment, "build": name}
+        other = Stage(self.on.client, self.on.settings.model_copy(update=build), app)
+        queue, fingerprint = self.on.settings.task_queue, app.registry.fingerprint
+        async with other.worker():
+            following = asyncio.create_task(follow(self.on.client, queue, self.build(name), fingerprint))
+            yield
+            following.cancel()
+
+    async def counts(self, app: App) -> None:
+        """Return when the hooks of `app` count."""
+
+        async def found() -> str:
+            try:
+                return await current(self.on)
+            except RPCError as error:  # nobody has told it anything yet
+                if error.status != RPCStatusCode.NOT_FOUND:
+                    raise
+                return ""
+
+        await eventually(found, lambda fingerprint: fingerprint == app.registry.fingerprint)
+
+    async def told(self) -> list[MadeCurrent]:
+        """What workers have told the registry."""
+        handle = self.on.client.get_workflow_handle(registry_id(self.on.settings.task_queue))
+        signals = [
+            event.workflow_execution_signaled_event_attributes for event in (await handle.fetch_history()).events
+        ]
+        payloads = [signal.input.payloads for signal in signals if signal.signal_name == "tarry.build-made-current"]
+        return [found for one in payloads for found in await self.on.client.data_converter.decode(one, [MadeCurrent])]
+
+
+@pytest.fixture
+async def builds(server: EmbeddedServer, tmp_path: Path) -> AsyncIterator[Builds]:
+    """One deployment on a queue of its own."""
+    async with idle_stage(server, app_of(), tmp_path) as on:
+        yield Builds(on, f"test-{uuid.uuid4().hex[:8]}")
+
+
+async def test_hooks_of_the_build_that_is_made_current_are_asked_and_those_of_the_one_before_after_a_step_back(
+    builds: Builds, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(registry, "SETTLING", timedelta(seconds=3))  # a step may still go to the build before
+    people, rest = Gate("people"), Gate("rest")
+    old, new = app_of(people), app_of(rest)
+    async with builds.worker("v1", old), builds.worker("v2", new):
+        await make_current(builds.on.client, builds.build("v1"))
+        await builds.counts(old)
+        task_id = await start(builds.on)
+        assert (people.seen, rest.seen) == (["NoneType"], []), "a build that is not current brings no hooks"
+
+        await make_current(builds.on.client, builds.build("v2"))
+        await asked_under(builds.on, task_id, new)
+        assert set(rest.seen) == {"NoneType"}
+
+        await make_current(builds.on.client, builds.build("v1"))
+        await asked_under(builds.on, task_id, old)
+        await builds.on.harness.signal(task_id, ALLOW, "people", Word())
+        assert await outcome(builds.on, task_id) == ("", "deployed it")
+    assert people.seen[-1] == "Received"
+
+
+async def test_what_is_published_after_a_build_was_made_current_stays_though_its_workers_start_again(
+    builds: Builds,
+) -> None:
+    app, other = app_of(Gate("people")), app_of(Gate("other"))
+    async with builds.worker("v1", app):
+        await make_current(builds.on.client, builds.build("v1"))
+        await builds.counts(app)
+        await builds.on.harness.publish(other)
+        await builds.counts(other)
+    async with builds.worker("v1", app):
+        await eventually(builds.told, lambda found: len(found) == 2)
+        first, again = await builds.told()
+
+        assert first == again
+        assert first.since == await current_since(builds.on.client, builds.build("v1"))
+        await builds.counts(other)
+
+
+async def test_work_of_a_build_that_has_no_worker_is_seen_by_wake(builds: Builds) -> None:
+    app = app_of(Gate("people"))
+    check = WakeCheck(builds.on.client, builds.on.settings.task_queue)
+    async with builds.worker("v1", app):
+        await make_current(builds.on.client, builds.build("v1"))
+        await builds.counts(app)
+        task_id = await start(builds.on)
+        await eventually(check.look, lambda plan: not plan.active)
+    await builds.on.harness.signal(task_id, ALLOW, "people", Word())
+
+    plan = await eventually(check.look, lambda plan: plan.active)
+
+    assert plan.why == "backlog"
+    async with builds.worker("v1", app):
+        assert await outcome(builds.on, task_id) == ("", "deployed it")
+
+
+async def test_status_tells_of_each_build_what_it_has_in_hand(builds: Builds) -> None:
+    client, queue = builds.on.client, builds.on.settings.task_queue
+    app = app_of(Gate("people"))
+    async with builds.worker("v1", app), builds.worker("v2", app):
+        await make_current(client, builds.build("v1"))
+        await builds.counts(app)
+        task_id = await start(builds.on)
+        await ramp(client, builds.build("v2"), 1)
+        found = await deploy_status(client, queue, builds.deployment)
+        now = await routing(client, queue)
+        await ramp(client, builds.build("v2"), 0)
+        ended = await routing(client, queue)
+        await stop(builds.on, task_id)
+
+    older, newer = sorted(found.builds, key=lambda one: one.build.name)
+    assert (newer.build.name, newer.status, newer.workers, newer.open) == ("v2", "ramping", 1, 0)
+    assert (older.build.name, older.status, older.workers, older.parked, older.pinned) == ("v1", "current", 1, 1, 0)
+    assert older.open == 4, "a conversation, its run, the call, and the registry"
+    assert (now.current, now.ramping, now.percentage) == (builds.build("v1"), builds.build("v2"), 1)
+    assert (ended.current, ended.ramping, found.failing) == (builds.build("v1"), None, 0)
+
+
+async def test_a_build_that_nobody_has_started_is_not_made_current(
+    builds: Builds, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(DeployRefused, match="no Worker Deployment found"):
+        await make_current(builds.on.client, builds.build("v1"))
