@@ -200,3 +200,22 @@ async def test_what_asks_nobody_is_listed_on_demand_and_offers_no_answer(
             await page.get_by_role("link", name="All 1 parked").click()
             await expect(page.get_by_role("article")).to_contain_text("waits for test.answer")
             await expect(page.get_by_role("article").get_by_role("button")).to_have_count(0)
+
+
+async def test_a_page_of_somebody_else_cannot_answer_in_a_persons_browser(
+    server: EmbeddedServer, tmp_path: Path, chromium: Browser
+) -> None:
+    ledger = Ledger()
+    async with stage(server, gated_app(ledger.edit, approvals(lambda _: True)), tmp_path) as on:
+        waiting = await start_gated(on, "edit", path="a.txt")
+        await waiting.asks()
+        async with desk(on, chromium) as inbox, inbox.person() as page:
+            form = await page.locator("form.decide").evaluate("form => form.outerHTML")
+            stolen = form.replace('action="/inbox/answer"', f'action="{inbox.url}/inbox/answer"')
+            await page.goto("about:blank")
+            await page.set_content(stolen)
+            await page.get_by_role("button", name="Allow").click()
+            await expect(page.get_by_text("This did not come from a page of this inbox")).to_be_visible()
+        assert (await waiting.view()).state == "gated"
+
+    assert ledger.runs == []

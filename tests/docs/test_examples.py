@@ -259,6 +259,20 @@ the first saw the tool at work: True
 the second heard: tool_result turn_end turn_end run_end
 events that watching added: 0
 """,
+    "24_inbox.py": """\
+a preview opens the link: the question
+Ana presses its button: Allowed. Kept by the server
+Ben denies the other: Denied. Kept by the server
+deployed 2.4
+<harness>
+[info] Approved by Ana: go (approved)
+</harness>
+<harness>
+[error] Tool deploy was denied by Ben and not run. the database first
+</harness>
+history: Ana allowed it
+history: Ben denied it
+""",
 }
 
 

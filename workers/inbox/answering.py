@@ -43,9 +43,14 @@ class Answer:
         text = canonical_json([self.task_id, self.signal, self.key, self.digest, self.value])
         return delivery_of(self.person, self.nonce or hashlib.sha256(text.encode()).hexdigest()[:32])
 
+    @property
+    def label(self) -> str:
+        """Its key, as lists show it."""
+        return f"{self.signal}/{self.key}"
+
     def fits(self, asked: Question) -> bool:
         """Whether it answers that question, for these arguments."""
-        return asked.digest == self.digest and f"{self.signal}/{self.key}" in asked.keys
+        return asked.digest == self.digest and self.label in asked.keys
 
 
 class Answering:
@@ -72,11 +77,14 @@ class Answering:
             kind, text = await self._send(answer)
         except (ServerUnavailable, RPCError):
             kind, text = "unavailable", receipts.UNAVAILABLE
-        return Told(kind, answer.said, text, answer.task_id, answer.delivery_id)
+        return Told(kind, answer.said, text, answer.task_id, answer.delivery_id, answer.label)
 
     async def again(self, told: Told) -> Told:
         """What became since of an answer that the server kept."""
         try:
+            asked = await self.asked(told.task_id)
+            if asked is not None and told.label in asked.keys:
+                return told  # nobody has looked at it yet, and asking for its receipt would wait for a worker
             found = await last_seen(self._client, told.task_id)
         except (NoSuchTask, ServerUnavailable, RPCError):
             return told

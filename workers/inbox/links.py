@@ -92,7 +92,7 @@ def _answer(link: AnswerLink, reason: str) -> Answer:
         key=link.key,
         digest=link.digest,
         person=link.person or NOBODY,
-        said=_says(link),
+        said={"Allow": "Allowed.", "Deny": "Denied."}.get(_says(link), "Answered."),
         value=value,
         nonce=link.nonce,
     )

@@ -41,13 +41,14 @@ _ENDS = {
 
 @dataclass(frozen=True)
 class Told:
-    """What became of an answer. `said` is what the person chose, `text` what came of it, in sentences."""
+    """What became of an answer: `said` is what the person chose, `text` what came of it. `label`: its key in lists."""
 
     kind: Kind
     said: str
     text: str
     task_id: str
     delivery_id: str = ""
+    label: str = ""
 
     @property
     def data(self) -> dict[str, Any]:
