@@ -9,7 +9,8 @@ from datetime import timedelta
 
 from tarry.core.attributes import Attribute
 
-_CLOUD = ".tmprl.cloud"
+_CLOUD = (".tmprl.cloud", ".api.temporal.io")
+"""In addresses of a namespace, and of a region."""
 
 
 @dataclass(frozen=True)
@@ -22,7 +23,7 @@ class NamespaceCommands:
     @property
     def is_cloud(self) -> bool:
         """Whether it is Temporal Cloud, which takes such orders at another place."""
-        return _CLOUD in self.address
+        return any(part in self.address for part in _CLOUD)
 
     def create(self, retention: timedelta) -> str:
         """Make the namespace."""

@@ -113,6 +113,7 @@ async def test_what_the_server_refuses_is_left_with_its_command(
 
 def test_on_temporal_cloud_the_commands_are_those_of_tcld() -> None:
     cloud = NamespaceCommands("agents.a1b2c", "agents.a1b2c.tmprl.cloud:7233")
+    of_region = NamespaceCommands("agents.a1b2c", "eu-central-1.aws.api.temporal.io:7233")
 
     assert cloud.create_attributes(ATTRIBUTES[:2]) == (
         "tcld namespace search-attributes add --namespace agents.a1b2c "
@@ -121,6 +122,7 @@ def test_on_temporal_cloud_the_commands_are_those_of_tcld() -> None:
     assert cloud.set_retention(timedelta(days=30)) == (
         "tcld namespace retention set --namespace agents.a1b2c --retention-days 30"
     )
+    assert of_region.is_cloud
 
 
 async def test_the_command_makes_ready_and_tells_and_checks(server: EmbeddedServer, tmp_path: Path) -> None:
