@@ -14,6 +14,7 @@ from tarry.app import App
 from tarry.core.routing import ALL, DEFAULT, queue_of
 from tarry.settings import Settings
 from tarry.store import BlobStore
+from workers.deployed import deployment_of
 from workers.first_work import FirstRunTold
 
 
@@ -48,4 +49,5 @@ def build_special(client: Client, app: App, settings: Settings, name: str) -> Wo
         max_heartbeat_throttle_interval=timedelta(seconds=settings.progress_interval),
         default_heartbeat_throttle_interval=timedelta(seconds=settings.progress_interval),
         graceful_shutdown_timeout=timedelta(seconds=settings.shutdown_grace),
+        deployment_config=deployment_of(settings),
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import uuid
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -13,17 +13,22 @@ from pathlib import Path
 import pytest
 from temporalio.service import RPCError, RPCStatusCode
 
-from tarry.app import App
+from tarry.app import App, Extension
 from tarry.client import WakeCheck
 from tarry.client.deployments import Build, current_since, deploy_status, make_current, ramp, routing
 from tarry.client.errors import DeployRefused
 from tarry.core import registry
 from tarry.core.registry import MadeCurrent, registry_id
 from tarry.embedded import EmbeddedServer
+from tarry.processes import environment_of
+from tarry.testing import ScriptedModel, call, say
+from tarry.tools import tool
+from tests.support.command import Command
 from tests.support.deploys import ALLOW, Gate, Word, app_of, asked_under, current, outcome, start, stop
 from tests.support.stage import Stage, idle_stage
 from tests.support.waiting import eventually
 from workers.deployed import follow
+from workers.special import build_special
 
 
 @dataclass
@@ -37,12 +42,14 @@ class Builds:
         return Build(self.deployment, name)
 
     @asynccontextmanager
-    async def worker(self, name: str, app: App) -> AsyncIterator[None]:
-        """A worker of that build, which says what it tells."""
+    async def worker(self, name: str, app: App, *special: str) -> AsyncIterator[None]:
+        """A worker of that build, which tells whether it is current, and those of names."""
         build = {"deployment": self.deployment, "build": name}
         other = Stage(self.on.client, self.on.settings.model_copy(update=build), app)
         queue, fingerprint = self.on.settings.task_queue, app.registry.fingerprint
-        async with other.worker():
+        async with AsyncExitStack() as stack:
+            for worker in (other.worker(), *(build_special(other.client, app, other.settings, one) for one in special)):
+                await stack.enter_async_context(worker)
             following = asyncio.create_task(follow(self.on.client, queue, self.build(name), fingerprint))
             yield
             following.cancel()
@@ -135,6 +142,25 @@ async def test_work_of_a_build_that_has_no_worker_is_seen_by_wake(builds: Builds
         assert await outcome(builds.on, task_id) == ("", "deployed it")
 
 
+async def test_tools_on_workers_of_a_name_run_in_the_build_that_is_current(builds: Builds) -> None:
+    def app(build: str) -> App:
+        @tool(name="where", worker="special")
+        def where() -> str:
+            """Tell which build runs it."""
+            return build
+
+        model = ScriptedModel.for_each_input([call("where"), lambda request: say(request.messages[-1].text)])
+        return App(model=model, extensions=[Extension("test", [where])])
+
+    answers = []
+    async with builds.worker("v1", app("v1"), "special"), builds.worker("v2", app("v2"), "special"):
+        for name in ("v1", "v2", "v1"):
+            await make_current(builds.on.client, builds.build(name))
+            answers.append((await (await builds.on.harness.conversation().submit("go")).wait()).answer_text)
+
+    assert answers == ["v1", "v2", "v1"]
+
+
 async def test_status_tells_of_each_build_what_it_has_in_hand(builds: Builds) -> None:
     client, queue = builds.on.client, builds.on.settings.task_queue
     app = app_of(Gate("people"))
@@ -162,3 +188,14 @@ async def test_a_build_that_nobody_has_started_is_not_made_current(
 ) -> None:
     with pytest.raises(DeployRefused, match="no Worker Deployment found"):
         await make_current(builds.on.client, builds.build("v1"))
+
+
+async def test_command_says_what_it_lacks(server: EmbeddedServer, tmp_path: Path) -> None:
+    command = Command(tmp_path, environment_of(server.address) | {"TARRY_TASK_QUEUE": "no-builds"})
+
+    lost = await command.run("deploy", "status")
+    refused = await command.run("deploy", "current", "v1", "--deployment", "nobody", "--json")
+
+    assert (lost.code, lost.out) == (2, "")
+    assert "Give --deployment or set TARRY_DEPLOYMENT (task queue no-builds has none)" in lost.err
+    assert (refused.code, refused.json["error"]["code"]) == (1, "deploy_refused")
