@@ -17,7 +17,7 @@ from temporalio.common import MetricMeter
 
 from tarry.client.standing import STATES, Standing, look
 from tarry.seeing import metrics
-from tarry.seeing.exporting import process_meter
+from tarry.seeing.exporting import meter_of
 from tarry.seeing.metrics import show
 from tarry.settings import Settings
 
@@ -32,7 +32,7 @@ async def showing(client: Client, settings: Settings) -> AsyncIterator[None]:
     if settings.metrics is None:
         yield
         return
-    looking = asyncio.create_task(_show_on(client, settings.task_queue, process_meter()))
+    looking = asyncio.create_task(_show_on(client, settings.task_queue, meter_of(client, settings.task_queue)))
     try:
         yield
     finally:

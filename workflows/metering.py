@@ -41,7 +41,7 @@ def woke(park: Park, wake: Wake | None, why: str, now: datetime) -> None:
 
 
 def waited_for_permit(span: timedelta) -> None:
-    """A run of an agent waited to go on."""
+    """A run of an agent, or a call of it that was woken, waited to go on."""
     metrics.observe(workflow.metric_meter(), metrics.PERMIT_WAIT, span.total_seconds())
 
 

@@ -25,6 +25,7 @@ from activities.task.cycles import check_no_cycle
 from activities.task.nesting import MustPark
 from activities.task.timelines import Before, intent_before
 from activities.task.tool_api import Host, Purpose, RunApi
+from activities.task.tool_spans import count_run
 from activities.task.wrapping import ForeignPark, Wrapped
 from signals.box import Box
 from signals.parking import InvalidPark, Sleep, Wait, park, park_on
@@ -271,6 +272,7 @@ class ToolRun:
         )
 
     async def _run(self, arguments: BaseModel) -> ToolOutcome | ParkRequest | StepRequest:
+        count_run(self._input)
         tool, stop = self._tool, threading.Event()
         api = RunApi(self._host, self._input, self._output, stop)
         timeout = self._input.call.timeout

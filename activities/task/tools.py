@@ -20,7 +20,7 @@ from activities.task.asking import is_after_reset
 from activities.task.outcomes import Outcomes
 from activities.task.tool_api import Host
 from activities.task.tool_run import Stopped, ToolRun, published_before
-from activities.task.tool_spans import count_run, note_end, tool_span
+from activities.task.tool_spans import note_end, tool_span
 from tarry.app import Registry
 from tarry.client import Harness
 from tarry.core import results
@@ -99,7 +99,6 @@ class ToolActivities:
         self, tool: Tool, input: ToolRunInput, wraps: Sequence[Wrap] = ()
     ) -> ToolOutcome | ParkRequest | StepRequest:
         """Run code that is declared as `tool` once; raises as `run`."""
-        count_run(input)
         with tool_span("run_tool", input, self._content) as span:
             end = await self._execute(tool, input, wraps)
             note_end(span, input, end, self._content)

@@ -6,6 +6,7 @@ import logging
 import socket
 from contextlib import closing
 
+from temporalio.client import Client
 from temporalio.common import MetricMeter
 from temporalio.runtime import PrometheusConfig, Runtime, TelemetryConfig
 
@@ -57,6 +58,12 @@ def _telemetry(address: str) -> TelemetryConfig:
     return TelemetryConfig(metrics=serving, attach_service_name=False)
 
 
-def process_meter() -> MetricMeter:
-    """The meter of this process; it counts nothing where nothing is served."""
-    return Runtime.default().metric_meter
+def process_meter(**labels: str) -> MetricMeter:
+    """The meter of this process, with these labels on all; nothing is counted where nothing is served."""
+    meter = Runtime.default().metric_meter
+    return meter.with_additional_attributes(labels) if labels else meter
+
+
+def meter_of(client: Client, task_queue: str) -> MetricMeter:
+    """The process's meter for what it does on a task queue."""
+    return process_meter(namespace=client.namespace, task_queue=task_queue)

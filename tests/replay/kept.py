@@ -15,7 +15,7 @@ from typing import Any
 
 from temporalio.client import WorkflowHistory
 from temporalio.converter import DataConverter
-from temporalio.worker import Replayer
+from temporalio.worker import Plugin, Replayer
 from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxRestrictions
 
 from tarry.connect import data_converter
@@ -55,13 +55,14 @@ def write(name: str, histories: Sequence[WorkflowHistory], store: Path) -> None:
         shutil.copyfile(blob, target)
 
 
-def replayer(*workflows: type) -> Replayer:
+def replayer(*workflows: type, plugins: Sequence[Plugin] = ()) -> Replayer:
     """Production's workflows, or these, under production's sandbox and converter."""
     restrictions = SandboxRestrictions.default.with_passthrough_modules(*PASSED_THROUGH)
     return Replayer(
         workflows=workflows or WORKFLOWS,
         workflow_runner=SandboxedWorkflowRunner(restrictions=restrictions),
         data_converter=converter(),
+        plugins=plugins,
     )
 
 

@@ -120,6 +120,15 @@ def test_kept_histories_replay_where_no_application_was_ever_loaded(tmp_path: Pa
     assert (done.returncode, done.stdout) == (0, f"{sum(len(kept.read(name)) for name in kept.names())}\n"), done.stderr
 
 
+def test_kept_histories_replay_where_traces_are_sent_and_no_span_comes_of_a_replay() -> None:
+    command = [sys.executable, "-m", "tests.replay.traced"]
+
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300)
+
+    replayed = sum(len(kept.read(name)) for name in kept.names())
+    assert (done.returncode, done.stdout) == (0, f"{replayed} 0\n"), done.stderr
+
+
 async def test_replay_needs_the_blobs_that_a_history_refers_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kept, "STORE", tmp_path)
     [run] = of_type("large_input_and_result", protocol.GENERATION)

@@ -8,6 +8,8 @@ from __future__ import annotations
 import logging
 import os
 import signal
+from datetime import timedelta
+from decimal import Decimal
 
 from pydantic import BaseModel
 
@@ -30,8 +32,9 @@ from tarry import (
     tool,
 )
 from tarry.core.messages import UserMessage
+from tarry.core.model_info import Prices
 from tarry.core.subagents.definition import AgentDefinition, Snapshot, SubagentSettings
-from tarry.models import ModelRequest
+from tarry.models import ModelInfo, ModelRequest
 from tarry.subagents.extension import subagents
 from tarry.testing import Call, Fail, Reply, ScriptedModel, call, say
 
@@ -49,14 +52,15 @@ WORDS = Signal("seen.words", 1, Words)
 
 
 @tool(replay="safe")
-async def ask_ana(question: str, api: ToolApi) -> str | Sleep:
-    """Ask Ana."""
+async def ask_ana(question: str, api: ToolApi, seconds: float | None = None) -> str | Sleep:
+    """Ask Ana, and wait for so many seconds."""
     match await api.read_signal(WORDS, "answer"):
         case Received(value=words):
             return f"Ana says {words.text}"
         case Expired():
             return "Ana said nothing."
-    return Sleep(signals=[WORDS.key("answer")], ask=Ask(text=question, for_whom="Ana"))
+    until = None if seconds is None else timedelta(seconds=seconds)
+    return Sleep(signals=[WORDS.key("answer")], until=until, ask=Ask(text=question, for_whom="Ana"))
 
 
 @tool
@@ -91,6 +95,12 @@ async def brittle(word: str, api: ToolApi) -> str:
 
 
 @tool
+async def big(word: str) -> str:
+    """Say more than a history takes."""
+    return word * 100_000
+
+
+@tool
 async def broken(word: str) -> str:
     """Fail."""
     raise ValueError(f"no {SECRET} here")
@@ -108,11 +118,14 @@ def _first(request: ModelRequest) -> Reply | Call | Fail:
     match _asked(request).split()[0]:
         case "ask":
             return call("ask_ana", question=f"Which colour has the {SECRET}?")
-        case "delegate":
-            return call("subagent", agent="scout", task_name="scout", prompt="nest")
+        case "soon":
+            return call("ask_ana", question="Well?", seconds=0.1)
+        case "delegate" | "delegate-soon" as what:
+            prompt = "soon" if what == "delegate-soon" else "nest"
+            return call("subagent", agent="scout", task_name="scout", prompt=prompt)
         case "nest":
             return call("outer", word=SECRET)
-        case "fragile" | "brittle" | "broken" | "inner" as name:
+        case "fragile" | "brittle" | "big" | "broken" | "inner" as name:
             return call(name, word=SECRET)
         case "rage":
             return _rage(request)
@@ -120,7 +133,9 @@ def _first(request: ModelRequest) -> Reply | Call | Fail:
 
 
 def _then(request: ModelRequest) -> Reply | Call:
-    return call("wait_agent", timeout_seconds=120) if _asked(request) == "delegate" else say(f"Done: {SECRET}.")
+    return (
+        call("wait_agent", timeout_seconds=120) if _asked(request).startswith("delegate") else say(f"Done: {SECRET}.")
+    )
 
 
 def _redact(shown: Shown) -> object:
@@ -130,7 +145,7 @@ def _redact(shown: Shown) -> object:
 
 
 _EXTENSIONS = [
-    Extension("seen", [ask_ana, inner, outer, fragile, brittle, broken], signals=[WORDS]),
+    Extension("seen", [ask_ana, inner, outer, fragile, brittle, big, broken], signals=[WORDS]),
     subagents(
         Snapshot(
             definitions=(AgentDefinition(name="scout", description="Looks around."),),
@@ -138,7 +153,8 @@ _EXTENSIONS = [
         )
     ),
 ]
-_MODEL = ScriptedModel.for_each_input([_first, _then, lambda _: say("All done.")], "scripted/1")
+PRICES = ModelInfo(prices=Prices(input=Decimal(3), output=Decimal(15)))
+_MODEL = ScriptedModel.for_each_input([_first, _then, lambda _: say("All done.")], "scripted/1", info=PRICES)
 
 app = App(model=_MODEL, extensions=_EXTENSIONS, redact=_redact)
 """With a redactor that hides the secret."""
@@ -160,12 +176,15 @@ def _on_yield(turn: Turn) -> list[HookTask]:
 def _lets_pass(call: HookCall, api: HookApi) -> None: ...
 
 
+_FLAKY = ScriptedModel.for_each_input(
+    [Fail("retryable", "busy"), _first, _then, lambda _: say("All done.")], "scripted/2", info=PRICES
+)
 hooked = App(
-    model=_MODEL,
+    model=_FLAKY,
     extensions=[
         *_EXTENSIONS,
         Extension("hooks", tasks=[review], hooks=Hooks(before_tool=_lets_pass, on_yield=_on_yield)),
     ],
 )
-"""With hooks at each end."""
+"""With hooks at each end, and a model that fails once."""
 HOOKED = "tests.support.seen_app:hooked"

@@ -15,6 +15,7 @@ from tarry.processes import Child
 from tarry.testing import Stage
 from tests.support.collector import Collector, collecting
 from tests.support.seen_app import HOOKED, NAME, SECRET, WORDS, Words
+from tests.support.trees_of_spans import ASKED, DELEGATED, HOOKS, NESTED
 from tests.support.waiting import eventually
 
 CONTENT = {
@@ -25,59 +26,6 @@ CONTENT = {
 }
 NO_CACHE = {"TARRY_MAX_CACHED_WORKFLOWS": "0"}
 CACHES = pytest.mark.parametrize("cache", [{}, NO_CACHE], ids=["cached", "replayed at every task"])
-
-ASKED = """\
-conversation
-  invoke_agent
-    chat 1
-    execute_tool ask_ana
-      run_tool ask_ana
-      wait
-      run_tool ask_ana
-    chat 1"""
-
-NESTED = """\
-conversation
-  invoke_agent
-    chat 1
-    execute_tool outer
-      run_tool outer
-        execute_tool inner
-          run_tool inner
-    chat 1"""
-
-DELEGATED = """\
-conversation
-  invoke_agent
-    chat 1
-    execute_tool subagent
-      run_tool subagent
-        conversation
-          invoke_agent
-            chat 1
-            execute_tool outer
-              run_tool outer
-                execute_tool inner
-                  run_tool inner
-            chat 1
-    chat 1
-    execute_tool wait_agent
-      run_tool wait_agent
-      wait
-      run_tool wait_agent
-    chat 1"""
-
-HOOKS = """\
-conversation
-  invoke_agent
-    chat 1
-    execute_tool inner
-      gate
-      run_tool inner
-    chat 1
-    hooks on_yield
-      task review
-        run_tool review"""
 
 
 @asynccontextmanager

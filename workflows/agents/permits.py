@@ -164,8 +164,10 @@ class Leave:
             self._asked += 1
             asking = Waking(task_id=workflow.info().workflow_id, number=self._asked)
             workflow.set_current_details("It was woken, and waits for a permit to go on.")
+            began = workflow.now()
             if await _tell(self._run, WAKING, asking):
                 await workflow.wait_condition(lambda: self._answered == self._asked or self._stop.is_set)
+            metering.waited_for_permit(workflow.now() - began)
             workflow.set_current_details("")
         self._state.rests, self._told = False, None
 
