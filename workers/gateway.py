@@ -24,6 +24,7 @@ from temporalio.client import Client
 from tarry.app import App
 from tarry.connect import ConnectError, connect
 from tarry.loading import LoadError, load_app
+from tarry.redaction import redact_logs
 from tarry.seeing.exporting import begin_metrics
 from tarry.seeing.logs import begin_logging
 from tarry.settings import Settings, SettingsError, load_settings
@@ -154,16 +155,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m workers.gateway", description="Take webhooks for an application.")
     parser.add_argument("--app", help="module:attribute; TARRY_APP by default")
     arguments = parser.parse_args()
-    logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s %(message)s")
     # Its own lines say nothing that ours do not.
     logging.getLogger("uvicorn").setLevel(logging.WARNING)
     try:
         settings = load_settings()
+        begin_logging(settings, "gateway")
         name = arguments.app or settings.app
         if name is None:
             raise LoadError("no application: give --app module:attribute or set TARRY_APP")
         app = load_app(name)
-        begin_logging(settings, "gateway", app.redact)
+        redact_logs(app.redact)
         begin_metrics(settings.metrics)
         asyncio.run(serve(app, settings))
     except (LoadError, SettingsError, StoreError, ConnectError, WebhookError, ListenError) as error:

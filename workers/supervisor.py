@@ -27,6 +27,7 @@ from tarry.core.scaling import Scaling, ScalingRules, Start, Stop
 from tarry.core.wake_plan import WakePlan
 from tarry.loading import LoadError, load_app
 from tarry.processes import STOP_PATIENCE, Child, worker
+from tarry.redaction import redact_logs
 from tarry.seeing.exporting import begin_metrics, process_meter
 from tarry.seeing.logs import begin_logging
 from tarry.settings import Settings, SettingsError, load_settings
@@ -245,15 +246,15 @@ def main() -> None:
     parser.add_argument("--app", help="module:attribute; TARRY_APP by default")
     parser.add_argument("--json", action="store_true", help="print one JSON object a line")
     arguments = parser.parse_args()
-    logging.basicConfig(level=logging.WARNING, stream=sys.stderr, format="%(asctime)s %(levelname)s %(message)s")
     tell = teller(lambda line: print(line, flush=True), _now, as_json=arguments.json)
     try:
         settings = load_settings()
+        begin_logging(settings, "supervisor", "warning")
         name = arguments.app or settings.app
         if name is None:
             raise LoadError("no application: give --app module:attribute or set TARRY_APP")
         app = load_app(name)  # so that a mistake shows now, not when work comes
-        begin_logging(settings, "supervisor", app.redact, "warning")
+        redact_logs(app.redact)
         begin_metrics(settings.metrics)
         asyncio.run(supervise(name, served(app, settings), settings, counting(tell, process_meter())))
     except (LoadError, SettingsError, StoreError, ConnectError) as error:

@@ -45,6 +45,7 @@ from tarry.connect import ConnectError, check_search_attributes, connect
 from tarry.core.routing import DEFAULT
 from tarry.entries import EntryCache, EntryReader
 from tarry.loading import LoadError, load_app
+from tarry.redaction import redact_logs
 from tarry.seeing.content import Content
 from tarry.seeing.exporting import begin_metrics, process_meter
 from tarry.seeing.logs import begin_logging
@@ -207,14 +208,14 @@ def main() -> None:
     arguments = parser.parse_args()
     if arguments.serves:
         os.environ[f"{PREFIX}SERVES"] = arguments.serves
-    logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s %(message)s")
     try:
         settings = load_settings()
+        begin_logging(settings, "worker")
         name = arguments.app or settings.app
         if name is None:
             raise LoadError("no application: give --app module:attribute or set TARRY_APP")
         app = load_app(name)
-        begin_logging(settings, "worker", app.redact)
+        redact_logs(app.redact)
         begin_metrics(settings.metrics)
         atexit.register(begin_tracing(os.environ, "worker"))
         asyncio.run(serve(app, settings))

@@ -11,7 +11,6 @@ from datetime import UTC, datetime
 from opentelemetry import trace
 from temporalio import activity, workflow
 
-from tarry.redaction import Redact, redact_logs
 from tarry.seeing import spans
 from tarry.settings import Settings
 
@@ -27,13 +26,12 @@ _FIELDS = {
 """Of what is known of the span that a line is logged in, whether or not spans are sent."""
 
 
-def begin_logging(settings: Settings, process: str, redact: Redact | None, level: str = "info") -> None:
-    """Log to stderr as the settings say, else from `level` on; every line as the redactor leaves it."""
+def begin_logging(settings: Settings, process: str, level: str = "info") -> None:
+    """Log to stderr as the settings say, else from `level` on."""
     form = JsonLines(process) if settings.log_format == "json" else logging.Formatter(_TEXT)
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(form)
-    logging.basicConfig(level=(settings.log_level or level).upper(), handlers=[handler], force=True)
-    redact_logs(redact)
+    logging.basicConfig(level=(settings.log_level or level).upper(), handlers=[handler])
 
 
 class JsonLines(logging.Formatter):

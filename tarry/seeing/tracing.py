@@ -6,13 +6,14 @@ Nothing is sent, and nothing of the SDK is imported, where none of them names a 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from opentelemetry import trace
 
+from tarry.seeing.headers import HeaderGuard
 from tarry.settings import SettingsError
 
 if TYPE_CHECKING:
@@ -79,4 +80,7 @@ def plugins() -> list[OpenTelemetryPlugin]:
         return []
     from temporalio.contrib.opentelemetry import OpenTelemetryPlugin
 
-    return [OpenTelemetryPlugin()]
+    plugin = OpenTelemetryPlugin()
+    assert isinstance(plugin.interceptors, Sequence)
+    plugin.interceptors = [HeaderGuard(), *plugin.interceptors]
+    return [plugin]

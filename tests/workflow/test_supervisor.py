@@ -149,6 +149,15 @@ async def test_a_start_tells_how_long_after_the_poke_its_worker_was_at_work(tmp_
     assert 2 <= working["seconds"]["started"] < working["seconds"]["ready"] <= working["seconds"]["working"]
 
 
+async def test_the_first_work_is_found_in_a_log_of_json_lines_too(tmp_path: Path) -> None:
+    line = '{"message": "first work: ci-1~aa", "process": "worker"}'
+    works = f"import time; print('ready', flush=True); print('{line}', flush=True); time.sleep(600)"
+    async with Bench(tmp_path, works).running() as bench:
+        [working] = await bench.until("working")
+
+    assert working["work"] == "ci-1~aa"
+
+
 async def test_every_event_has_a_line_for_people_and_one_for_programs(tmp_path: Path) -> None:
     works = "import time; print('ready', flush=True); print('INFO first work: ci-1~aa', flush=True); time.sleep(600)"
     bench = Bench(tmp_path, works)

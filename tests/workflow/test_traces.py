@@ -7,11 +7,14 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
+from temporalio.api.common.v1 import Header, Payload, WorkflowExecution
 from temporalio.api.history.v1 import HistoryEvent
+from temporalio.api.workflowservice.v1 import SignalWorkflowExecutionRequest
 from temporalio.client import Client
 
 from tarry.embedded import EmbeddedServer
 from tarry.processes import Child
+from tarry.seeing.headers import HEADER
 from tarry.testing import Stage
 from tests.support.collector import Collector, collecting
 from tests.support.seen_app import HOOKED, NAME, SECRET, WORDS, Words
@@ -229,6 +232,31 @@ async def test_a_header_of_what_workflows_start_carries_the_trace_and_nothing_el
     assert {name for header in carried for name in header} == {"_tracer-data"}
     trace = collector.spans[0].trace_id
     assert all(header["_tracer-data"].startswith(f'{{"traceparent":"00-{trace}-') for header in carried)
+
+
+HOSTILE = (b"5", b"no json", b'["traceparent"]', b'{"traceparent": 7}', b'{"traceparent": "00-x-y-01", "baggage": "%"}')
+
+
+async def test_a_header_that_any_shell_writes_stops_nothing(server: EmbeddedServer, tmp_path: Path) -> None:
+    async with traced(server, tmp_path) as (stage, collector):
+        worker = await stage.start_worker(**collector.environment, **NO_CACHE)
+        submission = await stage.harness.conversation("hostile").submit("ask")
+        task_id = await stage.parked("hostile")
+        for data in HOSTILE:
+            payload = Payload(metadata={"encoding": b"json/plain"}, data=data)
+            await stage.harness.client.workflow_service.signal_workflow_execution(
+                SignalWorkflowExecutionRequest(
+                    namespace="default",
+                    workflow_execution=WorkflowExecution(workflow_id=task_id),
+                    signal_name="anything",
+                    header=Header(fields={HEADER: payload}),
+                )
+            )
+        await stage.harness.signal(task_id, WORDS, "answer", Words(text="Blue"))
+        assert (await submission.wait()).status == "done"
+        assert await whole(collector) == [ASKED]
+
+    assert "Failed activation" not in worker.log.read_text()
 
 
 async def _headers(client: Client, workflow_id: str) -> AsyncIterator[dict[str, str]]:
