@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from contextvars import ContextVar
+from contextvars import ContextVar, Token
 from types import MappingProxyType
 
 from opentelemetry import trace
@@ -64,26 +64,32 @@ def workflow_span(name: str, attributes: Attributes, parent: Context | None = No
     leaves the cache; ends of ours are results.
     """
     span = trace.get_tracer(_TRACER).start_span(name, context=parent, attributes=attributes)
-    with _current(span), _knowing(attributes):
+    with _within(span, attributes):
         yield span
     span.end()
 
 
 @contextmanager
-def _current(span: Span) -> Iterator[None]:
-    """The span is the current one within.
+def _within(span: Span, attributes: Attributes) -> Iterator[None]:
+    """The span is the current one within, and its attributes are known.
 
-    What was before it is not put back where a workflow that left the cache is collected: that happens in whatever
-    context is there, and a complaint of it in the middle of anything, even of a parser that does not bear it.
+    What was before is not put back where a workflow that left the cache is collected: that happens in whatever context
+    is there, and a complaint of it in the middle of anything, even of a parser that does not bear it.
     """
-    token = attach(trace.set_span_in_context(span))
+    before, token = _KNOWN.get(), attach(trace.set_span_in_context(span))
+    _KNOWN.set({**before, **attributes})
     try:
         yield
     except GeneratorExit:
         raise
     except BaseException:
-        detach(token)
+        _put_back(before, token)
         raise
+    _put_back(before, token)
+
+
+def _put_back(before: Attributes, token: Token[Context]) -> None:
+    _KNOWN.set(before)
     detach(token)
 
 
@@ -92,7 +98,7 @@ def activity_span(name: str, attributes: Attributes, kind: SpanKind = SpanKind.I
     """A span of one attempt at something, the current one within. Of an exception that leaves it its type is told."""
     span = trace.get_tracer(_TRACER).start_span(name, attributes=attributes, kind=kind)
     try:
-        with trace.use_span(span, record_exception=False, set_status_on_exception=False), _knowing(attributes):
+        with _within(span, attributes):
             yield span
     except BaseException as error:
         failed(span, getattr(error, "type", None) or type(error).__name__)
@@ -104,16 +110,6 @@ def activity_span(name: str, attributes: Attributes, kind: SpanKind = SpanKind.I
 def known() -> Attributes:
     """The attributes that the spans around this code began with, the inner ones before; also where none is sent."""
     return _KNOWN.get()
-
-
-@contextmanager
-def _knowing(attributes: Attributes) -> Iterator[None]:
-    before = _KNOWN.get()
-    _KNOWN.set({**before, **attributes})
-    try:
-        yield
-    finally:
-        _KNOWN.set(before)
 
 
 def of_usage(usage: Usage) -> Attributes:
