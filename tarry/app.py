@@ -89,6 +89,8 @@ class Registry:
             if (twice := next((name for name in known if known.count(name) > 1), None)) is not None:
                 raise ValueError(f"extension {extension.name}: two {kind} are named {twice}")
         checked_worker(extension.worker, f"extension {extension.name}")
+        for tool in extension.tools:
+            checked_worker(tool.worker, f"tool {tool.name}")
         for task in extension.tasks:
             _ = task.initial
         for document in extension.documents:
