@@ -10,6 +10,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 from starlette.responses import HTMLResponse, Response
 
+from tarry.core.people import APPROVAL
 from workers.inbox.seen import seen
 
 _HERE = Path(__file__).parent
@@ -56,6 +57,7 @@ _PAGES = Environment(
     lstrip_blocks=True,
 )
 _PAGES.filters.update(seen=seen, time=_time)
+_PAGES.globals.update(APPROVAL=APPROVAL)
 
 
 def page(template: str, status: int = 200, **told: Any) -> HTMLResponse:

@@ -18,7 +18,7 @@ from tarry.client.decisions import decisions
 from tarry.client.errors import ServerUnavailable
 from tarry.client.exact import exact_arguments
 from tarry.core.live import Question
-from tarry.gates.approvals import DECISION
+from tarry.core.people import APPROVAL
 from tarry.settings import Settings
 from workers.gateway_sending import Road
 from workers.inbox.answering import Answer, Answering
@@ -146,7 +146,7 @@ class Inbox:
         forms = [
             (signal, key, written if written is not None and (signal, key) == sent else self._form(signal))
             for signal, key in shown.keys
-            if signal != DECISION.name
+            if signal != APPROVAL
         ]
         return visit.page(
             "question.html",
@@ -162,7 +162,7 @@ class Inbox:
         form = visit.form
         signal, token = form.get("signal", ""), self._signals.get(form.get("signal", ""))
         written, value, said, version = None, None, "Answered.", None
-        if signal == DECISION.name:
+        if signal == APPROVAL:
             if (choice := form.get("choice")) not in ("allow", "deny"):
                 raise Refused(400, "Choose to allow or to deny. Nothing was sent.")
             reason = form.get("reason", "").strip()

@@ -23,11 +23,6 @@ def seen(text: str) -> Markup:
     return Markup("").join(_parts(text))
 
 
-def deceives(text: str) -> bool:
-    """Whether something in it had to be marked."""
-    return any(isinstance(part, Markup) and part.startswith("<") for part in _parts(text))
-
-
 def _parts(text: str) -> Iterator[Markup]:
     word: list[str] = []
     plain: list[str] = []

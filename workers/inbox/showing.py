@@ -10,11 +10,9 @@ from urllib.parse import urlencode
 
 from tarry.core.gates import arguments_digest
 from tarry.core.live import Question
-from tarry.gates.approvals import DECISION
+from tarry.core.people import APPROVAL
 from tarry.redaction import Redact, Shown, show
 
-CUT_AT = 600
-"""Characters of a value that are shown at once."""
 _SOON = timedelta(hours=1)
 
 
@@ -24,11 +22,6 @@ class Argument:
 
     name: str
     text: str
-
-    @property
-    def is_long(self) -> bool:
-        """Whether only its beginning is shown at once."""
-        return len(self.text) > CUT_AT or self.text.count("\n") > 12
 
 
 @dataclass(frozen=True)
@@ -47,7 +40,7 @@ class Card:
     @property
     def is_decidable(self) -> bool:
         """Whether it can be allowed or denied from here: all that would run is shown, as far as it may be."""
-        return self.may_answer and bool(self.approval_key) and self.arguments is not None
+        return self.may_answer and bool(self.approval_key) and len(self.keys) == 1 and self.arguments is not None
 
     @property
     def asks(self) -> bool:
@@ -62,8 +55,8 @@ class Card:
 
     @property
     def approval_key(self) -> str:
-        """The key of its approval; empty when it asks for none, or for something else too."""
-        return self.keys[0][1] if len(self.keys) == 1 and self.keys[0][0] == DECISION.name else ""
+        """The key of its approval; empty when it asks for none."""
+        return next((key for signal, key in self.keys if signal == APPROVAL), "")
 
     @property
     def conversation(self) -> str:
