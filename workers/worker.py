@@ -128,6 +128,7 @@ def build_worker(client: Client, app: App, settings: Settings) -> Worker:
             keeping.salvage,
             keeping.terminate,
             adopting.adopt,
+            adopting.leave_behind,
             SendActivities(client).send,
             expecting.forward,
             RegistryActivities(client).sweep,

@@ -86,6 +86,7 @@ SALVAGE: ActivityConfig = {
     "retry_policy": RetryPolicy(maximum_attempts=5),
 }
 
+LEAVE_BEHIND: ActivityConfig = {**SALVAGE, "summary": "stop calls that the model does not make again"}
 
 _MOST_TIMEOUT = timedelta(days=36_525)
 """The server takes no negative time, and nobody can count an endless one: a command with either fails its task."""

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
-from typing import Any
 
 from temporalio import activity
-from temporalio.client import Client, WorkflowFailureError, WorkflowHandle
+from temporalio.client import Client
 from temporalio.service import RPCError
 
+from activities.stopping import stop_calls
 from tarry.core.folding import FOLD, FoldInput, PageIndex, folded
 from tarry.core.keeping import (
     ARCHIVE,
@@ -32,8 +31,6 @@ from tarry.core.views import GenerationView
 from tarry.entries import EntryReader
 from tarry.store import BlobStore
 
-DRAIN = 30.0
-"""Seconds that the calls of a lost run have to stop."""
 ARCHIVE_RECORDS = 4_096
 """Records in one archive; the next one begins another."""
 
@@ -103,18 +100,4 @@ class KeepingActivities:
         quoted = generation_id.replace("\\", "\\\\").replace('"', '\\"')
         query = f'ParentWorkflowId = "{quoted}" AND ExecutionStatus = "Running"'
         calls = [self._client.get_workflow_handle(found.id) async for found in self._client.list_workflows(query)]
-        for call in calls:
-            await call.cancel()
-        if not calls:
-            return
-        _, acting = await asyncio.wait([asyncio.create_task(_ended(call)) for call in calls], timeout=DRAIN)
-        for task in acting:
-            task.cancel()
-        for call in calls if acting else ():
-            with contextlib.suppress(RPCError):  # it has ended meanwhile
-                await call.terminate(reason="its run ended without a result")
-
-
-async def _ended(call: WorkflowHandle[Any, Any]) -> None:
-    with contextlib.suppress(WorkflowFailureError):
-        await call.result()
+        await stop_calls(calls, "its run ended without a result")

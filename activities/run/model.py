@@ -11,6 +11,7 @@ from activities.reports import Reports
 from activities.run.model_call import call_model, respond
 from activities.run.offering import Offering, OnOffer
 from activities.run.prompting import prepare
+from activities.task.asking import is_after_reset
 from tarry.app import App, Registry
 from tarry.client import Harness
 from tarry.core import summaries
@@ -80,7 +81,8 @@ class ModelActivities:
         if isinstance(answer, ModelFailure):
             answer = answer.model_copy(update={"problems": reports.new})
         if not isinstance(answer, ContextFull):
-            answer = answer.model_copy(update={"after_run": bool(registry.after_run)})
+            timeline = activity.info().workflow_run_id if is_after_reset(input) else ""
+            answer = answer.model_copy(update={"after_run": bool(registry.after_run), "timeline": timeline})
         return ModelAnswer(answer)
 
     async def _entries(self, input: ModelRequestInput) -> list[Entry]:

@@ -33,6 +33,7 @@ from tarry.core.protocol import (
     TASK_FULL,
     AnnounceInput,
     MemoInput,
+    ModelRequestInput,
     ToolRunInput,
 )
 from tarry.core.waiting import CHILD_END, SIGNAL_STATE, ChildEnd, CreateChild
@@ -112,8 +113,8 @@ def call_of(client: Client, input: ToolRunInput) -> WorkflowHandle[Any, Any]:
     return client.get_workflow_handle(input.task_id, run_id=activity.info().workflow_run_id)
 
 
-def is_after_reset(input: ToolRunInput) -> bool:
-    """Whether a reset of the call scheduled this: what it did before, its history no longer tells."""
+def is_after_reset(input: ToolRunInput | ModelRequestInput) -> bool:
+    """Whether a reset of the call, or run, scheduled this: what it did before, its history no longer tells."""
     return input.first_run_id not in ("", activity.info().workflow_run_id)
 
 

@@ -19,6 +19,7 @@ FIND_SUBMISSION = "tarry.find-submission"
 ADOPT = "tarry.adopt"
 SALVAGE = "tarry.salvage"
 TERMINATE = "tarry.terminate"
+LEAVE_BEHIND = "tarry.leave-behind"
 
 DIGEST_MEMO = "tarry.digest"
 """The memo by which a parent recognises a child with the same arguments (spec §1.7)."""
@@ -44,6 +45,24 @@ class Adopted(Frozen):
 
     matches: bool
     result: Any = None
+
+
+class LeaveBehind(Frozen):
+    """A run that was reset: in its turn `turn` the model has made these calls, by slot the digest of each.
+
+    `ends`: it ends there, so that no call is made any more.
+    """
+
+    generation_id: str
+    turn: int
+    made: dict[int, str]
+    ends: bool = False
+
+
+class LeftBehind(Frozen):
+    """`has_parted`: the model made other calls than in an earlier timeline, or there are none left to meet."""
+
+    has_parted: bool
 
 
 class SalvageInput(Frozen):

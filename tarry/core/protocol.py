@@ -199,6 +199,7 @@ class ModelRequestInput(ForAgent):
     sizes: Thresholds | None = Field(default=None, description="beyond which it is not sent; None: it is")
     output: OutputSchema | None = Field(default=None, description="what the answer must be; None: text")
     tree: str = Field(default="", description="that the conversation is a subagent of; empty: a root")
+    first_run_id: str = Field(default="", description="of the workflow before any reset; empty: not told")
 
 
 class CallError(Frozen):
@@ -242,6 +243,7 @@ class ModelTurn(Beside):
     invalid: str = Field(default="", description="what is wrong with it as the output that was asked for")
     after_tools: Literal["", "quick", "io"] = ""
     on_yield: Literal["", "quick", "io"] = ""
+    timeline: str = Field(default="", description="of the run, which a reset began; empty: none did")
     is_large: bool = Field(default=False, description="the context has grown so large that compaction is due")
     after_run: bool = False
 
@@ -257,6 +259,7 @@ class ModelFailure(Beside):
     model: str = ""
     after_run: bool = False
     usage: Usage | None = Field(default=None, description="as far as the provider told")
+    timeline: str = Field(default="", description="of the run, which a reset began; empty: none did")
 
 
 class ModelAnswer(RootModel[ModelTurn | ModelFailure | ContextFull]):

@@ -20,6 +20,7 @@ from tarry.core.messages import CUTTING_STOPS, AssistantMessage, Frozen, Usage
 from tarry.core.output import correction
 from tarry.core.protocol import ModelFailure, ModelTurn, ResolvedCall, RunSettings, RunStatus, UnansweredReason
 from tarry.core.resolve import HookKind
+from tarry.core.timelines import Timeline
 from tarry.core.transcript import Position, Transcript
 
 # These decide what a workflow does when it is replayed: change them only behind `workflow.patched`.
@@ -52,6 +53,7 @@ class RunState(BaseModel):
     compacted: bool = Field(default=False, description="for the request that is due; a response resets it")
     fruitless: int = Field(default=0, description="compactions in a row that made nothing smaller")
     is_large: bool = Field(default=False, description="the context has grown so large that compaction is due")
+    timeline: Timeline = Field(default_factory=Timeline)
     has_told: bool = Field(default=False, description="the conversation of that, once until it is not so any more")
 
     def take_up(self, told: ChoicesTold, entry: int) -> None:
@@ -165,6 +167,7 @@ class Aborted:
 
 
 TurnEnd = RoundEnded | RoundHeard | Yielded
+"""When the next request comes after it, steers are placed, pages sealed, runs turned over."""
 
 Event = Responded | Failed | Full | Compacted | WorkerLost | WorkerStopped | TurnEnd | Released | Aborted
 
@@ -332,6 +335,7 @@ def _empty(state: RunState) -> Step:
 def _failed(state: RunState, failure: ModelFailure, settings: RunSettings) -> Step:
     if failure.model or failure.error == "no_model":  # it came from where the hooks are known
         state.after_run = failure.after_run
+    state.timeline.enter(failure.timeline)
     partial = _aborted(failure.partial)
     if failure.model:  # it was asked
         state.usage = state.usage + (failure.usage or Usage())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Awaitable, Callable
 
 from tarry.api import ToolApi
@@ -11,7 +12,8 @@ from tarry.core.conversation import ConversationInput, ConversationState
 from tarry.core.inbox import RECENT, Record, pack
 from tarry.core.protocol import ABORT, CONVERSATION, SUBMIT, SubmitInput, digest
 from tarry.core.transcript import PAGE_BYTES
-from tarry.testing import ScriptedModel, Step, call, calls, empty, fail, raw_call, say
+from tarry.models import ModelRequest
+from tarry.testing import Reply, ScriptedModel, Step, call, calls, empty, fail, raw_call, say
 from tarry.tools import tool
 from tests.replay.recorded_app import app as crashing
 from tests.replay.studio import Studio
@@ -218,6 +220,25 @@ async def reset_run(studio: Studio) -> None:
         await submission.wait()
 
 
+async def reset_run_that_parted(studio: Studio) -> None:
+    """The model makes one of two calls again: the other one is left behind."""
+    first, second, changed = HeldTool(), HeldTool(name="finish"), threading.Event()
+
+    def decide(request: ModelRequest) -> Reply:
+        both = (call("work", what="a"), call("finish", what="b"))
+        return calls(*both[: 1 if changed.is_set() else 2])
+
+    model = ScriptedModel([decide, say("done")])
+    async with studio.conversation(app_of(model, first.tool, second.tool), **QUICK) as (_, conversation):
+        submission = await conversation.submit("go on")
+        await first.begun()
+        await second.begun()
+        changed.set()
+        await reset(studio, await open_run(conversation))
+        first.go.set()
+        await submission.wait()
+
+
 async def reset_conversation(studio: Studio) -> None:
     app = app_of(ScriptedModel.for_each_input([call("look", what="a"), say("done")]), look)
     async with studio.conversation(app) as (_, conversation):
@@ -316,6 +337,7 @@ RUNS: dict[str, Callable[[Studio], Awaitable[None]]] = {
         archived_in_a_commit,
         refused_signals,
         reset_run,
+        reset_run_that_parted,
         reset_conversation,
         reset_call,
         completed_by_hand,

@@ -37,6 +37,7 @@ ROOT = Path(__file__).parents[2]
 ACTIVITIES = {
     *(protocol.MODEL_REQUEST, protocol.TOOL_RUN, protocol.RECONCILE, keeping.SEAL),
     *(keeping.ARCHIVE, keeping.ADOPT, keeping.SALVAGE, keeping.FIND_SUBMISSION, folding.FOLD),
+    keeping.LEAVE_BEHIND,
     compaction_protocol.COMPACT,
     *(waiting.JUDGE, waiting.REFEREE, waiting.CLEAN_UP, waiting.TASK_RUN, waiting.TASK_CLEAN_UP),
     *(commits.SEND, expectation.FORWARD, registry.SWEEP),

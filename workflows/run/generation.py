@@ -56,14 +56,11 @@ from workflows.agents import permits
 from workflows.agents.permits import Permit
 from workflows.ends import read_signal
 from workflows.keeping import fold, seal
-from workflows.run import hook_tasks
+from workflows.run import hook_tasks, timelines
 from workflows.run.mailing import Mailbox
 from workflows.run.round import Round
 from workflows.summarising import RunCompaction, tell_large
 from workflows.supervise import Holder, StopSwitch, supervise
-
-_BOUNDARIES = machine.RoundEnded | machine.RoundHeard | machine.Yielded
-"""Between two turns, when the next request comes: here steers are placed, pages sealed, runs turned over."""
 
 
 @dataclass(frozen=True)
@@ -83,8 +80,7 @@ class Generation:
         self._input = input
         self._state = input.carry.state if input.carry else machine.RunState(after_run=True)
         self._transcript = input.carry.transcript if input.carry else Transcript(start=input.start)
-        self._phase = "model"
-        self._model = ""
+        self._phase, self._model = "model", ""
         self._retry: Retry | None = None
         self._stop = StopSwitch()
         self._mailbox = Mailbox(input.conversation_id, self._stop)
@@ -119,14 +115,21 @@ class Generation:
 
     async def _body(self) -> RunResult | None:
         """The run; None when the workflow should continue as new."""
+        if (result := await self._turns()) is not None:
+            await timelines.leave_behind(self._state, None)
+        return result
+
+    async def _turns(self) -> RunResult | None:
         command: machine.Command = machine.RequestModel()
         while not isinstance(command, machine.Finish):
             event = await self._carry_out(command)
             metering.model_request(event, self._model)
+            if isinstance(event, machine.Responded):
+                await timelines.leave_behind(self._state, event.turn)
             step = machine.advance(self._state, event, self._settings)
             self._append(step, event)
             command = step.command
-            if (isinstance(event, _BOUNDARIES) or step.user) and isinstance(command, machine.RequestModel):
+            if (isinstance(event, machine.TurnEnd) or step.user) and isinstance(command, machine.RequestModel):
                 if await self._place_mail():
                     return self._result(machine.Finish("unanswered", "reset"))
                 if step.user:
@@ -201,6 +204,7 @@ class Generation:
             sizes=self._judged_sizes(),
             output=self._settings.output,
             tree=self._input.tree,
+            first_run_id=workflow.info().original_execution_run_id,
         )
 
     def _judged_sizes(self) -> Thresholds | None:

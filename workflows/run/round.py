@@ -18,15 +18,15 @@ from temporalio.exceptions import (
 
 from tarry.core import results
 from tarry.core.messages import ToolMessage
-from tarry.core.protocol import TOOL_CALL, ResolvedCall, ToolOutcome, digest
+from tarry.core.protocol import TOOL_CALL, ResolvedCall, ToolOutcome
 from tarry.core.run import GenerationInput
 from tarry.core.task_state import ToolCallInput
-from tarry.core.text import canonical_json
 from tarry.core.transcript import Draft, result_draft
 from workflows import options
 from workflows.adopting import adopt, result_of
 from workflows.agents.permits import Permit
 from workflows.run.mailing import Mailbox
+from workflows.run.timelines import fingerprint
 from workflows.supervise import StopSwitch
 
 
@@ -88,7 +88,7 @@ class Round:
 
     async def _run(self, task_id: str, call: ResolvedCall) -> ToolOutcome:
         """Start the call, or adopt the one that has its id; after a mismatch under the next id."""
-        arguments = digest(canonical_json([call.tool, call.arguments]))
+        arguments = fingerprint(call)
         suffix = ""
         for number in range(2, 100):
             try:
