@@ -27,6 +27,7 @@ PLACES = {
     "run/round.py:Round._start": "a call that is started",
     "run/round.py:Round._start > StopSwitch._watched": "a call that is open, in a tool, at a gate or parked",
     "run/round.py:Round.results": "the other calls of a round",
+    "run/timelines.py:leave_behind": "calls of an earlier timeline, which are stopped after a reset",
     "run/hook_tasks.py:ask > StopSwitch._watched": "hooks that are asked",
     "run/hook_tasks.py:_start": "a task of a hook that is started",
     "run/hook_tasks.py:_start > StopSwitch._watched": "a task of a hook that is open, or parked",
