@@ -49,6 +49,11 @@ async def reset_turn(on: Ground) -> None:
         step.check("the model read", await on.results("party"), ["Booked the hall", "ana said: up to 500"])
         step.check("outside", effects(on, "party"), [*TAKEN_BACK, "noted what ana said"])
 
+    await _the_same_again(on)
+    await _nobody_is_asked(on)
+
+
+async def _the_same_again(on: Ground) -> None:
     gala = await begin(on, "gala", "book hall | ask ana | say Done.")
     call = await parked(on, "gala")
     run = run_of(call)
@@ -65,3 +70,19 @@ async def reset_turn(on: Ground) -> None:
         step.check("the run", (await on.settled(gala)).answer_text, "Done.")
         step.check("the model read", await on.results("gala"), ["Booked the hall", "ana said: no"])
         step.check("outside", effects(on, "gala"), [BOOKED, "asked ana", "noted what ana said"])
+
+
+async def _nobody_is_asked(on: Ground) -> None:
+    fair = await begin(on, "fair", "book hall | ask ana | say Done.")
+    call = await parked(on, "fair")
+    async with on.step(
+        "Reset a run whose model asks nobody this time",
+        expected="the call that waits is stopped and cleaned up after, since nobody waits for it any more",
+    ) as step:
+        await step.tarry("configure", "fair", "--model", "brief", "--json")
+        await step.temporal(
+            *("workflow", "reset", "--workflow-id", run_of(call), "--type", "FirstWorkflowTask", "--reason", "drill")
+        )
+        step.check("the run", (await on.settled(fair)).answer_text, "I decide it myself.")
+        step.check("the model read", await on.results("fair"), ["Booked the hall"])
+        step.check("outside", effects(on, "fair"), [BOOKED, "asked ana", "told ana that no answer is needed"])

@@ -108,18 +108,14 @@ class Generation:
         return result
 
     async def _whole(self) -> RunResult | None:
-        result = await self._body()
-        if result is not None and self._stop.is_set:
-            await self._permit.look_after()
+        if (result := await self._body()) is not None:
+            await timelines.leave_behind(self._state, None)
+            if self._stop.is_set:
+                await self._permit.look_after()
         return result
 
     async def _body(self) -> RunResult | None:
         """The run; None when the workflow should continue as new."""
-        if (result := await self._turns()) is not None:
-            await timelines.leave_behind(self._state, None)
-        return result
-
-    async def _turns(self) -> RunResult | None:
         command: machine.Command = machine.RequestModel()
         while not isinstance(command, machine.Finish):
             event = await self._carry_out(command)

@@ -6,7 +6,8 @@ An input says what the model does, a step a turn, the calls of a turn joined by 
 
 `book` has its effect at once, `ask` parks on `desk.answer` under the person's name (with a number: so many seconds),
 `print` and `print_once` run until they are let go, the first of them declared safe. The model `hasty` asks everybody
-where it should ask one. Each effect is a ticket at the tracker, under no key: what happens twice is there twice.
+where it should ask one, `brief` asks nobody. Each effect is a ticket at the tracker, under no key: what happens twice
+is there twice.
 """
 
 from __future__ import annotations
@@ -93,29 +94,33 @@ def _happens(effect: str, api: ToolApi) -> None:
         tracker.post("/tickets", json={"title": f"{api.conversation_id}: {effect}"}).raise_for_status()
 
 
-def _answers(*, hasty: bool) -> HoldingModel:
+def _answers(instead: str | None = None) -> HoldingModel:
+    """`instead` is whom it asks in place of who should be asked; empty: nobody, so it answers."""
+
     def planned(request: ModelRequest) -> Reply:
         place = max(at for at, message in enumerate(request.messages) if isinstance(message, UserMessage))
         turn = sum(isinstance(message, AssistantMessage) for message in request.messages[place:])
         step = request.messages[place].text.split(" | ")[turn]
+        if instead is not None and not instead and step.startswith("ask "):
+            return say("I decide it myself.")
         if step.startswith("say "):
             return say(step.removeprefix("say "))
-        return calls(*(_call(asked, hasty) for asked in step.split(" & ")))
+        return calls(*(_call(asked, instead) for asked in step.split(" & ")))
 
     return HoldingModel(*[planned] * MOST_TURNS)
 
 
-def _call(asked: str, hasty: bool) -> Call:
+def _call(asked: str, instead: str | None) -> Call:
     name, what, *seconds = asked.split()
     if name == "book":
         return call("book", room=what)
     if name == "ask":
-        return call("ask", whom="everybody" if hasty else what, seconds=float(seconds[0]) if seconds else None)
+        return call("ask", whom=instead or what, seconds=float(seconds[0]) if seconds else None)
     return call(name, count=int(what))
 
 
 app = App(
-    models={"careful": _answers(hasty=False), "hasty": _answers(hasty=True)},
+    models={"careful": _answers(), "hasty": _answers("everybody"), "brief": _answers("")},
     defaults=Agent(model="careful"),
     extensions=[Extension("desk", [book, ask, print_again, print_once], signals=[ANSWER])],
 )
