@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 
 import pytest
@@ -68,7 +69,7 @@ def test_what_nobody_is_known_to_have_sent_is_no_decision() -> None:
 
 def test_the_newest_decisions_are_kept_and_are_small_whatever_was_written() -> None:
     long = NOTE.model_copy(update={"text": "\u00e4" * 9_000})
-    found: tuple[Decided, ...] = ()
+    found: Sequence[Decided] = []
     for number in range(MAX_DECISIONS + 2):
         one = decided(long, KEY, stored({"allow": True, "reason": "\x00" * 9_000}, delivery_of(str(number), "1")))
         assert one is not None
