@@ -19,7 +19,7 @@ class Words(BaseModel):
     text: str
 
 
-Answer = Signal("desk.answer", 1, Words)
+Answer = Signal("desk.answer", 1, Words, for_people=True)
 
 
 @tool(replay="safe")

@@ -18,7 +18,7 @@ class Words(BaseModel):
     text: str
 
 
-ANSWER = Signal("desk.answer", 1, Words)
+ANSWER = Signal("desk.answer", 1, Words, for_people=True)
 
 
 async def stop_subagent(api: ToolApi) -> None:

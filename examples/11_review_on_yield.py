@@ -21,7 +21,7 @@ class Verdict(BaseModel):
     notes: str = ""
 
 
-VERDICT = Signal("review.verdict", 1, Verdict)
+VERDICT = Signal("review.verdict", 1, Verdict, for_people=True)
 review: DurableTask[str, dict[str, Any]] = DurableTask("review.review", str, dict[str, Any])
 
 

@@ -22,7 +22,7 @@ class Words(BaseModel):
     text: str
 
 
-ANSWER = Signal("desk.answer", 1, Words)
+ANSWER = Signal("desk.answer", 1, Words, for_people=True)
 
 
 @tool(replay="safe")

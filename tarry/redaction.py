@@ -46,16 +46,22 @@ _LOG = logging.getLogger(__name__)
 
 def show(redact: Redact, shown: Shown) -> Any:
     """What a redactor leaves; nothing where it raises, or returns something of another kind."""
+    left = left_by(redact, shown)
+    if left is None:
+        return {} if shown.field == "arguments" else HIDDEN
+    return left
+
+
+def left_by(redact: Redact, shown: Shown) -> Any | None:
+    """What a redactor leaves; None where it raises, or returns something of another kind."""
     kind = dict if shown.field == "arguments" else str
     try:
         left = redact(shown)
     except Exception as error:  # application code may raise anything
         if shown.field != "log":
             _LOG.warning("a redactor failed at %s of %s: %s", shown.field, shown.tool, type(error).__name__)
-        left = None
-    if not isinstance(left, kind):
-        return {} if kind is dict else HIDDEN
-    return left
+        return None
+    return left if isinstance(left, kind) else None
 
 
 def show_calls(redact: Redact | None, calls: Iterable[ResolvedCall]) -> tuple[ResolvedCall, ...]:

@@ -169,7 +169,8 @@ class Settings(BaseSettings):
 
     inbox_tokens: SecretStr | None = Field(
         default=None,
-        description=f"name=token for each person, tokens of {_SECRET_LENGTH} characters or more, with blanks between",
+        description=f"name=token for each person, with blanks between, tokens of {_SECRET_LENGTH} characters or more, "
+        "no name and no token twice",
     )
     """Who may sign in to the inbox, and with what (spec §23.3)."""
 
@@ -256,6 +257,10 @@ class Settings(BaseSettings):
         pairs = [one.partition("=") for one in value.get_secret_value().split()] if value is not None else []
         if any(not name or len(token) < _SECRET_LENGTH for name, _, token in pairs):
             raise PydanticCustomError("too_short", "a name or a long enough token is missing")
+        if any(
+            len({*column}) < len(pairs) for column in zip(*((name, token) for name, _, token in pairs), strict=True)
+        ):
+            raise PydanticCustomError("not_apart", "two people have one name, or one token")
         return value
 
     @model_validator(mode="after")

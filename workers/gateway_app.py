@@ -6,7 +6,6 @@ sent for one that does not pass.
 
 from __future__ import annotations
 
-import asyncio
 import json
 import logging
 import time
@@ -18,7 +17,7 @@ from typing import Any
 from pydantic_core import from_json
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
@@ -30,14 +29,12 @@ from tarry.webhooks import Event, WebhookSource
 from tarry.webhooks.callbacks import read_token
 from tarry.webhooks.signatures import NotSigned
 from tarry.webhooks.sources import MAX_BODY
+from workers.gateway_body import body_of
 from workers.gateway_events import Streams
 from workers.gateway_replies import Refused, Reply, refused
 from workers.gateway_sending import Road, UnderWay, delivery_id_of
 from workers.gateway_wake import Waking
 from workers.inbox.routes import Inbox
-
-BODY_PATIENCE = 10.0
-"""Seconds in which a body must have come."""
 
 _LOGGED = 200
 """Characters of a match or key in the log."""
@@ -106,7 +103,7 @@ class Gateway:
             raise refused(404, "there is no such source")
         source = door.source
         facts["source"] = source.name
-        body = await _body(request, source.max_bytes)
+        body = await body_of(request, source.max_bytes)
         headers = dict(request.headers)
         try:
             own_id = source.signature.verify(body, headers, door.secrets, datetime.now(UTC))
@@ -128,31 +125,12 @@ class Gateway:
         except ExpiredToken:
             raise refused(401, "this callback URL has expired") from None
         facts.update(task=target.task_id, signal=target.signal, key=target.key[:_LOGGED])
-        body = await _body(request, MAX_BODY)
+        body = await body_of(request, MAX_BODY)
         delivery_id = delivery_id_of(f"callback/{target.model_dump_json()}", "", body)
         value = _parsed(body)
         if (problem := value_problem(value)) is not None:
             raise Refused(Reply("invalid", problem, delivery_id))
         return await self.under_way.answer(delivery_id, lambda: self._road.to_task(target, value, delivery_id))
-
-
-async def _body(request: Request, limit: int) -> bytes:
-    too_large = refused(413, f"a body has at most {limit} bytes here")
-    announced = request.headers.get("content-length", "0")
-    if announced.isdecimal() and int(announced) > limit:
-        raise too_large
-    body = bytearray()
-    try:
-        async with asyncio.timeout(BODY_PATIENCE):
-            async for chunk in request.stream():
-                body += chunk
-                if len(body) > limit:
-                    raise too_large
-    except TimeoutError:
-        raise refused(408, "the body did not come in time") from None
-    except ClientDisconnect:
-        raise refused(400, "the sender left") from None
-    return bytes(body)
 
 
 def _parsed(body: bytes) -> Any:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any, Literal
 
 from temporalio.api.enums.v1 import EventType
@@ -22,6 +22,8 @@ from tarry.core.decisions import DECIDED_MEMO, Decided
 from tarry.core.waiting import PARKED_MEMO, ParkedNote
 
 _WINDOWS = tuple(map(timedelta, (1 / 24, 1, 7, 30, 365, 3_650)))
+_EARLIEST = datetime(2000, 1, 1, tzinfo=UTC)
+"""Nobody decided anything before."""
 _MOST = 1_000
 _AT_A_TIME = 8
 
@@ -60,20 +62,29 @@ class LastSeen:
 async def decisions(client: Client, task_queue: str, before: datetime, limit: int) -> list[DecisionRecord]:
     """The newest of a queue that were made before a time, newest first; at least `limit` if there are so many.
 
-    Of one task the newest three are kept, and stand where its newest one does.
+    Of one task the newest three are kept, and stand where its newest one does. Of a task whose decisions this process
+    cannot read it is told that there is one, and when.
 
     Raises:
         ServerUnavailable: no server answers.
     """
     ours = f"TaskQueue = {literal(task_queue)} AND ExecutionStatus != 'ContinuedAsNew'"
     name = attributes.DECIDED.name
-    query = ours
+    found: list[WorkflowExecution] = []
+    if before <= _EARLIEST:
+        return []
     for window in _WINDOWS:
-        query = f"{ours} AND {name} < {literal(before)} AND {name} >= {literal(before - window)}"
+        query = (
+            f"{ours} AND {name} < {literal(before)} AND {name} >= {literal(before - min(window, before - _EARLIEST))}"
+        )
         # Lists of the dev server cannot be sorted, so a window is made that holds enough.
-        if (await client.count_workflows(query)).count >= limit:
+        if (await client.count_workflows(query)).count < limit and window != _WINDOWS[-1]:
+            continue
+        # Its lists also find a task by the time of an earlier decision, and a page must not come again.
+        listed = [one async for one in client.list_workflows(query, limit=_MOST)]
+        found = [one for one in listed if one.typed_search_attributes[attributes.DECIDED] < before]
+        if len(found) >= limit:
             break
-    found = [one async for one in client.list_workflows(query, limit=_MOST)]
     found.sort(key=lambda one: one.typed_search_attributes[attributes.DECIDED], reverse=True)
     wanted = found[:limit]
     records: list[DecisionRecord] = []
@@ -83,13 +94,13 @@ async def decisions(client: Client, task_queue: str, before: datetime, limit: in
     return records
 
 
-async def last_seen(client: Client, task_id: str) -> LastSeen:
-    """How a task stands that does not ask any more.
+async def last_seen(client: Client, task_id: str, task_queue: str) -> LastSeen:
+    """How a task of a queue stands that does not ask any more.
 
     Raises:
-        NoSuchTask: no task has that id, or Temporal has forgotten it.
+        NoSuchTask: none there has that id, or Temporal has forgotten it.
     """
-    found = await describe_task(client, task_id)
+    found = await describe_task(client, task_id, task_queue)
     note: ParkedNote | None = await listed_memo(found, PARKED_MEMO, None, ParkedNote)
     _, code = await _came(client, found)
     return LastSeen(await _decided(found), note.until if note else None, found.close_time, code)
@@ -97,7 +108,12 @@ async def last_seen(client: Client, task_id: str) -> LastSeen:
 
 async def _records(client: Client, found: WorkflowExecution) -> list[DecisionRecord]:
     came, code = await _came(client, found)
-    return [DecisionRecord(found.id, one, came, code) for one in reversed(await _decided(found))]
+    known = await _decided(found) or (_unreadable(found.typed_search_attributes[attributes.DECIDED]),)
+    return [DecisionRecord(found.id, one, came, code) for one in reversed(known)]
+
+
+def _unreadable(at: datetime) -> Decided:
+    return Decided(signal="", key="", delivery_id="", at=at, question="[not readable here]")
 
 
 async def _decided(found: WorkflowExecution) -> tuple[Decided, ...]:

@@ -11,6 +11,7 @@ from signals.tokens import SignalKey
 from tarry.client.errors import NotAsked
 from tarry.client.questions import question_at
 from tarry.core.live import Question
+from tarry.core.parked_note import is_hashed, label
 from tarry.inbox import links  # whole: it is being imported, when an application imports the client
 from tarry.settings import Settings
 
@@ -31,7 +32,8 @@ async def link_to_answer(
     """A link that offers `value` as the answer of what the task asks now, for these arguments; by default to its key.
 
     Raises:
-        NotAsked: the task does not wait for that key, or for several and none was named.
+        NotAsked: the task does not wait for that key; or none was named, and it waits for several, or for one that is
+            too long for lists.
         NoSuchTask: no task has that id.
         WebhookError, ValueError: as `answer_link`.
         ServerUnavailable: no server answers.
@@ -47,7 +49,7 @@ async def link_to_answer(
 
 def _key(task_id: str, asked: Question | None, key: SignalKey | None) -> SignalKey:
     labels: tuple[str, ...] = asked.keys if asked is not None else ()
-    if key is not None and str(key) in labels:
+    if key is not None and label(key) in labels:
         return key
     if key is not None or not labels:
         raise NotAsked(f"{task_id} waits for {', '.join(labels) or 'nothing that can be answered'}")
@@ -55,4 +57,6 @@ def _key(task_id: str, asked: Question | None, key: SignalKey | None) -> SignalK
     if others:
         raise NotAsked(f"{task_id} waits for {', '.join(labels)}: name one")
     signal, _, rest = only.partition("/")
+    if is_hashed(rest):
+        raise NotAsked(f"{task_id} waits for {only}, a key that lists do not show whole: name it")
     return SignalKey(signal, rest)

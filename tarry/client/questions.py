@@ -48,14 +48,14 @@ async def parked_work(client: Client, task_queue: str, limit: int) -> list[Quest
 
 
 @reaching_server()
-async def question_at(client: Client, task_id: str) -> Question | None:
+async def question_at(client: Client, task_id: str, task_queue: str | None = None) -> Question | None:
     """What a task waits for at this moment, as the server has it; None of one that does not, or is over.
 
     Raises:
-        NoSuchTask: no task has that id.
+        NoSuchTask: no task has that id, or none on the queue that is named.
         ServerUnavailable: no server answers.
     """
-    found = await describe_task(client, task_id)
+    found = await describe_task(client, task_id, task_queue)
     note = await parked_note(found) if found.status == WorkflowExecutionStatus.RUNNING else None
     if note is None:
         return None

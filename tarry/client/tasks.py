@@ -59,13 +59,15 @@ async def describe(client: Client, workflow_id: str) -> WorkflowExecutionDescrip
     return found
 
 
-async def describe_task(client: Client, task_id: str) -> WorkflowExecutionDescription:
-    """`describe` of a task alone.
+async def describe_task(client: Client, task_id: str, task_queue: str | None = None) -> WorkflowExecutionDescription:
+    """`describe` of a task alone, of one task queue where it is named.
 
     Raises:
-        NoSuchTask: as `describe`; or it is no tool call and no durable task.
+        NoSuchTask: as `describe`; or it is no tool call and no durable task, or one of another queue.
     """
     found = await describe(client, task_id)
+    if task_queue is not None and found.task_queue != task_queue:
+        raise NoSuchTask(f"there is no {task_id} on {task_queue}")
     if found.workflow_type not in _TASKS:
         raise NoSuchTask(f"{task_id} is no task that a signal could be delivered to")
     return found

@@ -25,6 +25,7 @@ MAX_KEYS_BYTES = 900
 MAX_TEXT_BYTES = 500
 MAX_ARGUMENTS_BYTES = 250
 MAX_WHOM_BYTES = 80
+_HASHED = 12
 
 
 def labels(keys: Sequence[SignalKey]) -> list[str]:
@@ -86,9 +87,14 @@ def label(key: SignalKey) -> str:
     text = clean(str(key), len(str(key)))
     if len(text.encode()) <= MAX_ITEM_BYTES and text.isprintable():
         return text
-    hashed = hashlib.sha256(key.key.encode("utf-8", "replace")).hexdigest()[:12]
+    hashed = hashlib.sha256(key.key.encode("utf-8", "replace")).hexdigest()[:_HASHED]
     name = bound_text(clean(key.signal, MAX_ITEM_BYTES), max_bytes=MAX_ITEM_BYTES - 14, max_lines=1).text
     return f"{name}/#{hashed}"
+
+
+def is_hashed(shown: str) -> bool:
+    """Whether a key, as lists show it, is the hash of one that is too long for them: nothing can be sent to it."""
+    return len(shown) == _HASHED + 1 and shown[0] == "#" and set(shown[1:]) <= set("0123456789abcdef")
 
 
 def _fitting(shown: Iterable[str]) -> Iterator[str]:

@@ -87,6 +87,8 @@ async def test_a_call_runs_with_what_the_page_showed_once_a_person_allows_it(
         await decide(page, "Allow", "it can be built again")
         await expect(page.get_by_role("status")).to_contain_text("Allowed. Delivered")
         await expect(page.get_by_role("heading", name="Nothing waits for you")).to_be_visible()
+        await expect(page).to_have_url(f"{inbox.url}/inbox")  # who loads it again is not told again
+        await expect(page.get_by_role("status")).to_contain_text("Allowed. Delivered")
         outcome = await waiting.ends()
 
     assert ledger.runs == [{"path": "a.txt", "mode": "w"}]

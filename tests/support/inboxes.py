@@ -106,7 +106,7 @@ def token_of(page: httpx.Response) -> str:
 
 def fields_of(page: httpx.Response) -> dict[str, str]:
     """What a page's form says of the question."""
-    found = re.findall(r'<input type="hidden" name="(task|digest|signal|key)" value="([^"]*)"', page.text)
+    found = re.findall(r'<input type="hidden" name="(task|digest|since|signal|key)" value="([^"]*)"', page.text)
     return {name: html.unescape(value) for name, value in found}
 
 

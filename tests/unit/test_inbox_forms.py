@@ -158,3 +158,25 @@ def test_a_schema_that_refers_to_itself_is_asked_for_as_json() -> None:
     form, value = filled(form_of(Signal("test.tree", 1, Tree)), {"value.below": '[{"below": []}]'}, None)
 
     assert ([field.kind for field in form.fields], value) == (["json"], {"below": [{"below": []}]})
+
+
+@pytest.mark.parametrize("text", ["NaN", "[Infinity]", "1e999", '"\\ud800"', "[" * 100_000])
+def test_json_that_nothing_could_carry_is_a_problem_of_its_field(text: str) -> None:
+    form, _ = filled(form_of(None), {"value.": text}, None)
+
+    assert form.fields[0].problem.startswith(("This is no JSON", "This cannot be sent"))
+
+
+def test_a_text_that_was_emptied_is_empty_and_not_its_default() -> None:
+    class Greeting(BaseModel):
+        """With what stands in it at first."""
+
+        text: str = "Hello"
+        name: str | None = "Ana"
+        count: int = 3
+
+    token = Signal("test.greeting", 1, Greeting)
+    emptied = {"value.text": "", "value.name": "", "value.count": ""}
+
+    assert filled(form_of(token), emptied, token)[1] == {"text": "", "name": None}
+    assert filled(form_of(token), {}, token)[1] == {}

@@ -126,6 +126,15 @@ def test_a_refused_secret_is_named_and_not_shown(monkeypatch: pytest.MonkeyPatch
     assert str(refused.value) == f"TARRY_CALLBACK_SECRETS is refused: give {allowed}"
 
 
+@pytest.mark.parametrize("tokens", ["Ana={a} Ana={b}", "Ana={a} Ben={a}", "Ana={a} Ben=short", "={a}"])
+def test_people_who_cannot_be_told_apart_are_refused(monkeypatch: pytest.MonkeyPatch, tokens: str) -> None:
+    monkeypatch.setenv("TARRY_INBOX_TOKENS", tokens.format(a="a" * 32, b="b" * 32))
+    with pytest.raises(SettingsError, match="TARRY_INBOX_TOKENS") as refused:
+        load_settings()
+
+    assert "a" * 32 not in str(refused.value)
+
+
 @pytest.mark.parametrize("keys", ["a=c2VjcmV0", "c2VjcmV0", "a=env:K b=c2VjcmV0", "a=file:", "a=env:1"])
 def test_a_key_in_the_place_of_its_name_is_refused_and_not_shown(monkeypatch: pytest.MonkeyPatch, keys: str) -> None:
     monkeypatch.setenv("TARRY_CODEC_KEYS", keys)

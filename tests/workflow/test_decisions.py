@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import pytest
+from temporalio.client import WorkflowExecution
+
 from signals.parking import Sleep
+from tarry.client import decisions as history
 from tarry.client.decisions import DecisionRecord, decisions
+from tarry.core.decisions import Decided
+from tarry.core.waiting import TaskView
 from tarry.embedded import EmbeddedServer
 from tarry.gates import DECISION, Decision, approvals
 from tests.support.gating import Gated, Ledger, gated_app, start_gated
@@ -15,6 +23,7 @@ from tests.support.inboxes import caller
 from tests.support.parking import ANSWER, YES, Waits
 from tests.support.stage import Stage, idle_stage
 from tests.support.waiting import eventually
+from workers.inbox import routes
 
 
 async def found_of(on: Stage, count: int, limit: int = 10) -> list[DecisionRecord]:
@@ -91,3 +100,53 @@ async def test_further_decisions_are_reached_by_their_time(server: EmbeddedServe
             before = some[-1].decided.at
 
     assert people == [["Ana 3", "Ana 2"], ["Ana 1", "Ana 0"]]
+
+
+async def test_no_task_is_left_out_between_two_pages_of_the_history(
+    server: EmbeddedServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(routes, "HISTORY", 1)
+    known = history._decided
+
+    async def decided(found: WorkflowExecution) -> tuple[Decided, ...]:
+        """As by a process that cannot read what was decided of one of them."""
+        return () if found.id == unreadable else await known(found)
+
+    def waits_for(key: str) -> Callable[[TaskView], bool]:
+        return lambda view: key in [one.key for one in view.keys]
+
+    waits = Waits(Sleep(signals=[ANSWER.key("1")]), Sleep(signals=[ANSWER.key("2")]))
+    async with idle_stage(server, gated_app(waits.tool), tmp_path) as on:
+        async with on.worker():
+            long, short = [await start_gated(on, "waits") for _ in range(2)]
+            unreadable = ""
+            for waiting, key, name in ((long, "1", "Ana"), (short, "1", "Ben"), (long, "2", "Olga")):
+                await eventually(waiting.view, waits_for(key))
+                await on.harness.signal(waiting.id, ANSWER.name, key, YES, by=name)
+            await long.ends()
+        await found_of(on, 3)
+        async with caller(on) as visitor:
+            await visitor.sign_in()
+
+            async def pages() -> list[str]:
+                """The history, page by page."""
+                address, found = "/inbox/history", list[str]()
+                while address and len(found) < 5:
+                    found.append((await visitor.get(address)).text)
+                    [address] = re.findall(r'rel="next" href="([^"]*)"', found[-1]) or [""]
+                return found
+
+            whole = await pages()
+            monkeypatch.setattr(history, "_decided", decided)
+            unreadable = long.id
+            partly = await pages()
+            odd = [
+                await visitor.http.get("/inbox/history", params={"before": before})
+                for before in ("0001-01-01T00:00:00+00:00", "0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59-14:00")
+            ]
+
+    people = [[name for name in ("Ana", "Ben", "Olga") if f"<strong>{name}" in page] for page in whole]
+    assert people[:2] == [["Ana", "Olga"], ["Ben"]]
+    assert ["[not readable here]" in page for page in partly[:2]] == [True, False]
+    assert "<strong>Ben" in partly[1]
+    assert [one.status_code for one in odd] == [200] * 3

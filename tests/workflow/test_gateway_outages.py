@@ -17,7 +17,7 @@ from tests.support.stage import Stage, idle_stage, stage
 from tests.support.waiting import PATIENCE, eventually
 from tests.support.webhook_app import CiResult, app
 from tests.support.wires import Wire
-from workers import gateway_app, gateway_sending
+from workers import gateway_body, gateway_sending
 
 DONE = CiResult.key("done")
 ACKNOWLEDGED = 3.0
@@ -129,7 +129,7 @@ async def test_an_error_of_the_gateway_is_no_final_answer(server: EmbeddedServer
 async def test_a_body_that_does_not_come_is_not_waited_for(
     server: EmbeddedServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(gateway_app, "BODY_PATIENCE", 0.1)
+    monkeypatch.setattr(gateway_body, "BODY_PATIENCE", 0.1)
     async with idle_stage(server, app, tmp_path) as on, gateway(on) as sender:
         url = sender.http.base_url
         reader, writer = await asyncio.open_connection(url.host, url.port)

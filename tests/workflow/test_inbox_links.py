@@ -10,9 +10,10 @@ from typing import Any
 
 import httpx
 import pytest
-from pydantic import SecretStr
+from pydantic import BaseModel, SecretStr
 
-from signals.tokens import SignalKey
+from signals.parking import Ask, Sleep
+from signals.tokens import Signal, SignalKey
 from tarry.client import Harness, NotAsked
 from tarry.embedded import EmbeddedServer
 from tarry.gates import DECISION, Question, approvals, decision_links
@@ -20,6 +21,7 @@ from tarry.inbox import answer_link
 from tests.support.gateways import CALLBACK_SECRETS, GATEWAY_URL, gateway_settings
 from tests.support.gating import Gated, Ledger, gated_app, start_gated
 from tests.support.inboxes import Caller, caller, token_of
+from tests.support.parking import ANSWER, YES, Waits, waiting_app
 from tests.support.stage import Stage, stage
 from tests.support.waiting import eventually
 
@@ -172,3 +174,67 @@ async def test_what_cannot_be_a_link_is_refused_when_it_is_made(server: Embedded
         await eventually(on.harness.questions)
 
     assert json.dumps(path) == f'"{path}"'
+
+
+async def test_of_two_links_for_nobody_the_second_is_not_told_that_they_were_first(
+    server: EmbeddedServer, tmp_path: Path
+) -> None:
+    async with stage(server, gated_app(Ledger().edit, approvals(lambda _: True)), tmp_path) as on:
+        waiting = await asked(on)
+        allow, deny = [await linked(on, waiting, {"allow": choice}) for choice in (True, False)]
+        async with caller(on, **OFF) as visitor:
+            page = await visitor.get(allow)
+            await press(visitor, deny)
+            await waiting.ends()
+            told = await visitor.post(allow, token_of(page), {})
+
+    assert "Already denied by whoever holds the link at" in told.text
+
+
+async def test_a_key_that_lists_do_not_show_whole_is_answered_by_a_link_that_names_it_alone(
+    server: EmbeddedServer, tmp_path: Path
+) -> None:
+    key = ANSWER.key("k" * 300)
+    waits = Waits(Sleep(signals=[key], ask=Ask(text="Well?")))
+    async with stage(server, waiting_app(waits.tool), tmp_path) as on:
+        waiting = await start_gated(on, "waits")
+        await eventually(waiting.view, lambda view: view.state == "sleeping")
+        with pytest.raises(NotAsked, match="name it"):
+            await linked(on, waiting, YES)
+        path = await linked(on, waiting, YES, key=key, person="Ana")
+        async with caller(on) as visitor:
+            await visitor.sign_in()
+            page = await visitor.get(f"/inbox/question?task={waiting.id}")
+            told = await press(visitor, path)
+            await waiting.ends()
+            again = await visitor.get(path)
+
+    assert "is too long to be answered here" in page.text
+    assert ["Delivered" in one.text for one in (told, again)] == [True, True]
+
+
+async def test_a_value_of_another_signal_goes_as_it_is_though_it_looks_like_a_decision(
+    server: EmbeddedServer, tmp_path: Path
+) -> None:
+    waits = Waits(Sleep(signals=[SWITCH.key("s")], ask=Ask(text="On?")), token=SWITCH)
+    async with stage(server, waiting_app(waits.tool, signals=(SWITCH,)), tmp_path) as on:
+        waiting = await start_gated(on, "waits")
+        await eventually(waiting.view, lambda view: view.state == "sleeping")
+        path = await linked(on, waiting, {"allow": True, "text": "on"}, person="Ana")
+        async with caller(on, **OFF) as visitor:
+            page = await visitor.get(path)
+            told = await press(visitor, path, {"reason": "no part of it"})
+            outcome = await waiting.ends()
+
+    assert "This link answers:" in page.text
+    assert ("Delivered" in told.text, outcome.text.endswith(": on")) == (True, True)
+
+
+class Switch(BaseModel):
+    """Looks like an approval, and is none."""
+
+    allow: bool
+    text: str
+
+
+SWITCH = Signal("test.switch", 1, Switch)

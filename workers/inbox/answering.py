@@ -10,12 +10,14 @@ from typing import Any
 from temporalio.client import Client
 from temporalio.service import RPCError
 
-from tarry.client.decisions import last_seen
+from signals.tokens import SignalKey
+from tarry.client.decisions import LastSeen, last_seen
 from tarry.client.errors import NoSuchTask, ServerUnavailable
 from tarry.client.questions import question_at
 from tarry.client.tasks import receipts_of
 from tarry.core.expectation import Target
 from tarry.core.live import Question
+from tarry.core.parked_note import is_hashed, label
 from tarry.core.people import delivery_of, person_of
 from tarry.core.text import canonical_json
 from workers.gateway_sending import Road
@@ -25,7 +27,10 @@ from workers.inbox.receipts import Kind, Told
 
 @dataclass(frozen=True)
 class Answer:
-    """What somebody answers: to which question as they saw it, and in a word what they chose."""
+    """What somebody answers: to which question as they saw it, and in a word what they chose.
+
+    `since`: of the question that was seen. A link has none: it is for whatever question has its key and digest.
+    """
 
     task_id: str
     signal: str
@@ -36,6 +41,7 @@ class Answer:
     value: Any
     version: int | None = None
     nonce: str = ""
+    since: datetime | None = None
 
     @property
     def delivery_id(self) -> str:
@@ -46,35 +52,40 @@ class Answer:
     @property
     def label(self) -> str:
         """Its key, as lists show it."""
-        return f"{self.signal}/{self.key}"
+        return label(SignalKey(self.signal, self.key))
 
     def fits(self, asked: Question) -> bool:
         """Whether it answers that question, for these arguments."""
-        return asked.digest == self.digest and self.label in asked.keys
+        is_same = self.since is None or self.since == asked.since
+        return is_same and asked.digest == self.digest and self.label in asked.keys and not is_hashed(self.key)
 
 
 class Answering:
     """The way of answers of one gateway."""
 
-    def __init__(self, client: Client, road: Road) -> None:
+    def __init__(self, client: Client, road: Road, task_queue: str) -> None:
         self._client = client
         self._road = road
+        self._queue = task_queue
 
     async def asked(self, task_id: str) -> Question | None:
-        """What a task asks at this moment; None: nothing, or there is no such task.
+        """What a task asks at this moment; None: nothing, or there is no such task on this queue.
 
         Raises:
             ServerUnavailable: no server answers.
         """
         try:
-            return await question_at(self._client, task_id)
+            return await question_at(self._client, task_id, self._queue)
         except NoSuchTask:
             return None
 
-    async def send(self, answer: Answer) -> Told:
-        """Send it, if the question is still the one that was seen; and say what became of it."""
+    async def send(self, answer: Answer, asked: Question | None) -> Told:
+        """Send it, if what is `asked` now is what was seen; and say what became of it.
+
+        `asked` is the look by which it was judged who may answer, so that nothing can change in between.
+        """
         try:
-            kind, text = await self._send(answer)
+            kind, text = await self._send(answer, asked)
         except (ServerUnavailable, RPCError):
             kind, text = "unavailable", receipts.UNAVAILABLE
         return Told(kind, answer.said, text, answer.task_id, answer.delivery_id, answer.label)
@@ -85,12 +96,12 @@ class Answering:
             asked = await self.asked(told.task_id)
             if asked is not None and told.label in asked.keys:
                 return told  # nobody has looked at it yet, and asking for its receipt would wait for a worker
-            found = await last_seen(self._client, told.task_id)
+            found = await last_seen(self._client, told.task_id, self._queue)
         except (NoSuchTask, ServerUnavailable, RPCError):
             return told
-        for one in found.decided:
-            if one.delivery_id == told.delivery_id:
-                return replace(told, kind="delivered", text=receipts.delivered(one.at))
+        if (first := await self._first(found, told.task_id, told.label, told.delivery_id)) is not None:
+            kind, text = first
+            return replace(told, kind=kind, text=text)
         for receipt in await self._receipts(told.task_id):
             if receipt.delivery_id == told.delivery_id:
                 return replace(told, kind=receipt.answer, text=receipts.judged(receipt))
@@ -99,7 +110,7 @@ class Answering:
     async def ended(self, task_id: str) -> str:
         """What is known of a task that asks nothing."""
         try:
-            found = await last_seen(self._client, task_id)
+            found = await last_seen(self._client, task_id, self._queue)
         except NoSuchTask:
             return receipts.FORGOTTEN
         return receipts.answered(found.decided[-1], "") if found.decided else receipts.over(found)
@@ -107,24 +118,27 @@ class Answering:
     async def became(self, answer: Answer) -> tuple[Kind, str]:
         """What became of a task that does not ask this any more: who was first, or that it is over."""
         try:
-            found = await last_seen(self._client, answer.task_id)
+            found = await last_seen(self._client, answer.task_id, self._queue)
         except NoSuchTask:
             return "not_found", receipts.FORGOTTEN
-        label = (answer.signal, answer.key)
+        first = await self._first(found, answer.task_id, answer.label, answer.delivery_id)
+        return first or ("closed", receipts.over(found))
+
+    async def _first(self, found: LastSeen, task_id: str, shown: str, delivery_id: str) -> tuple[Kind, str] | None:
+        """Which answer has the key that lists show so: this one, or whose; None where nothing tells of any."""
         for one in found.decided:
-            if (one.signal, one.key) == label and one.delivery_id == answer.delivery_id:
-                return "delivered", receipts.delivered(one.at)
-            if (one.signal, one.key) == label:
-                return "duplicate", receipts.answered(one, answer.person)
-        for receipt in await self._receipts(answer.task_id):
-            if (receipt.signal, receipt.key, receipt.answer) == (*label, "delivered"):
-                if receipt.delivery_id == answer.delivery_id:
+            if f"{one.signal}/{one.key}" == shown:
+                if one.delivery_id == delivery_id:
+                    return "delivered", receipts.delivered(one.at)
+                return "duplicate", receipts.answered(one, person_of(delivery_id))
+        for receipt in await self._receipts(task_id):
+            if receipt.answer == "delivered" and label(SignalKey(receipt.signal, receipt.key)) == shown:
+                if receipt.delivery_id == delivery_id:
                     return "delivered", receipts.delivered(receipt.at)
                 return "duplicate", receipts.answered_by(person_of(receipt.delivery_id), receipt.at)
-        return "closed", receipts.over(found)
+        return None
 
-    async def _send(self, answer: Answer) -> tuple[Kind, str]:
-        asked = await self.asked(answer.task_id)
+    async def _send(self, answer: Answer, asked: Question | None) -> tuple[Kind, str]:
         if asked is None:
             return await self.became(answer)
         if not answer.fits(asked):

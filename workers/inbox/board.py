@@ -9,7 +9,7 @@ import asyncio
 import contextlib
 import hashlib
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -71,7 +71,7 @@ class Board:
         # Who leaves takes the look from nobody else.
         return await asyncio.shield(self._look)
 
-    async def changes(self) -> AsyncIterator[Standing]:
+    async def changes(self) -> AsyncGenerator[Standing, None]:
         """How it stands, and again whenever that is another; until the board closes."""
         told = ""
         watcher = asyncio.Event()

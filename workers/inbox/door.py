@@ -56,7 +56,7 @@ class Door:
         if self.sign_in is None:
             return ""
         try:
-            answer = self.sign_in(dict(request.headers))
+            answer = self.sign_in(_headers(request))
             found = await answer if inspect.isawaitable(answer) else answer
         except Exception:  # the application's code, at outside data
             LOG.exception("the application's sign-in failed")
@@ -91,18 +91,25 @@ def _key(settings: Settings, held: str) -> str:
     return hashlib.sha256(b"tarry.inbox.key.1\n" + os.fsencode(held)).hexdigest() if held else secrets.token_hex(32)
 
 
+def _headers(request: Request) -> dict[str, str]:
+    """Those that came once, and all cookies: of two of one name nobody can say which one is true."""
+    came: dict[str, list[str]] = {}
+    for name, value in request.headers.items():
+        came.setdefault(name, []).append(value)
+    cookies = {"cookie": "; ".join(came.pop("cookie"))} if "cookie" in came else {}
+    return {name: values[0] for name, values in came.items() if len(values) == 1} | cookies
+
+
 def is_from_own_page(request: Request, public_url: str | None) -> bool:
     """Whether a form was sent from a page of this inbox: a browser says so, and a program says nothing false."""
-    site, origin = request.headers.get("sec-fetch-site"), request.headers.get("origin")
-    if site is not None and site != "same-origin":
-        return False
-    if origin in (None, "null"):  # as our own pages send it, which tell no address of theirs
+    site = request.headers.get("sec-fetch-site")
+    if site is not None:  # no page of somebody else can have a browser say that, whatever a proxy made of the address
         return site == "same-origin"
     own = {f"{scheme}://{request.headers.get('host', '')}" for scheme in ("http", "https")}
     if public_url is not None:
         parts = urlsplit(public_url)
         own.add(f"{parts.scheme}://{parts.netloc}")
-    return origin in own
+    return request.headers.get("origin") in own
 
 
 def is_secure(request: Request, public_url: str | None) -> bool:

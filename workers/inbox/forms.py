@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from typing import Any, Literal
 
 from signals.schema import Unreadable
-from signals.tokens import Signal
+from signals.tokens import Signal, value_problem
 
 FieldKind = Literal["text", "long", "integer", "number", "boolean", "choice", "time", "date", "json"]
 
@@ -107,6 +107,8 @@ def filled(form: Form, sent: Mapping[str, str], token: Signal[Any] | None) -> tu
                 values[field.name] = None
             elif field.required:
                 problem = "This is needed."
+            elif field.text and field.input in sent and (field.nullable or field.kind in ("text", "long")):
+                values[field.name] = None if field.nullable else ""  # what stood there was taken away
         else:
             try:
                 values[field.name] = field.value(text)
@@ -240,8 +242,12 @@ def _time(text: str) -> str:
 
 def _json(text: str) -> Any:
     try:
-        return json.loads(text)
+        value = json.loads(text)
+        problem = value_problem(value)
     except json.JSONDecodeError as error:
         raise ValueError(f"This is no JSON: {error.msg} in line {error.lineno}, character {error.colno}.") from None
     except (ValueError, RecursionError):
         raise ValueError("This is no JSON.") from None
+    if problem is not None:  # of `NaN`, of half a character, of too much
+        raise ValueError(f"This cannot be sent: {problem}.")
+    return value

@@ -15,14 +15,13 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from tarry.core.live import Question
+from tarry.core.people import APPROVAL
 from tarry.inbox.links import AnswerLink, read_link
 from tarry.signed import BadToken, ExpiredToken
 from workers.inbox.answering import Answer, Answering
-from workers.inbox.receipts import STATUS, Told
+from workers.inbox.receipts import NOBODY, STATUS, Told
 from workers.inbox.showing import Card
 from workers.inbox.visitors import Refused, Visit, Visitors
-
-NOBODY = "whoever holds the link"
 
 LOG = logging.getLogger("tarry.inbox")
 
@@ -63,8 +62,9 @@ class Links:
     async def answer(self, visit: Visit) -> Response:
         """`POST /inbox/link/<token>`: answer."""
         link = self._read(visit)
-        told = await self._answering.send(_answer(link, visit.form.get("reason", "").strip()))
-        LOG.info("%s: answer by a link for %s to %s", told.kind, link.person or "anybody", told.task_id)
+        asked = await self._answering.asked(link.task_id)
+        told = await self._answering.send(_answer(link, visit.form.get("reason", "").strip()), asked)
+        LOG.info("%s: answer by a link for %.200r to %.200r", told.kind, link.person or NOBODY, told.task_id)
         return self._told(visit, link, told)
 
     def _read(self, visit: Visit) -> AnswerLink:
@@ -84,7 +84,7 @@ _CHANGED = "What would run is not what this link was made for any more. Nothing 
 
 def _answer(link: AnswerLink, reason: str) -> Answer:
     value = link.value
-    if _is_decision(value):
+    if _is_decision(link):
         value = {**value, "by": link.person, "reason": reason or str(value.get("reason", ""))}
     return Answer(
         task_id=link.task_id,
@@ -99,10 +99,11 @@ def _answer(link: AnswerLink, reason: str) -> Answer:
 
 
 def _says(link: AnswerLink) -> str:
-    if _is_decision(link.value):
+    if _is_decision(link):
         return "Allow" if link.value["allow"] else "Deny"
     return json.dumps(link.value, ensure_ascii=False, indent=2)
 
 
-def _is_decision(value: object) -> bool:
-    return isinstance(value, dict) and isinstance(value.get("allow"), bool)
+def _is_decision(link: AnswerLink) -> bool:
+    """Whether it allows or denies; a value of another signal goes as it is, whatever it looks like."""
+    return link.signal == APPROVAL and isinstance(link.value, dict) and isinstance(link.value.get("allow"), bool)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from urllib.parse import urlencode
 
+from tarry.core.live import Question
 from workers.inbox.showing import Card
 
 PAGE_SIZE = 50
@@ -27,33 +28,33 @@ class Listing:
     people: Sequence[str]
 
     @classmethod
-    def of(cls, cards: Sequence[Card], query: Mapping[str, str]) -> Listing:
-        """What an address asks for."""
+    def of(cls, parked: Sequence[Question], query: Mapping[str, str], card: Callable[[Question], Card]) -> Listing:
+        """What an address asks for; a card is made of what the page shows alone."""
         text, whom, conversation = (query.get(name, "").strip() for name in ("q", "for", "conversation"))
         shows_all = query.get("show") == "all"
         fitting = [
             one
-            for one in cards
-            if (shows_all or one.asks)
-            and (not text or one.fits(text))
-            and (not whom or one.question.for_whom == whom)
-            and (not conversation or conversation in one.question.path)
+            for one in parked
+            if (shows_all or one.question)
+            and (not text or _fits(one, text))
+            and (not whom or one.for_whom == whom)
+            and (not conversation or conversation in one.path)
         ]
         pages = max(1, -(-len(fitting) // PAGE_SIZE))
         asked_for = query.get("page", "1")
         number = int(asked_for) if asked_for.isascii() and asked_for.isdecimal() and len(asked_for) < 6 else 1
         number = min(max(number, 1), pages)
         return cls(
-            cards=fitting[(number - 1) * PAGE_SIZE : number * PAGE_SIZE],
+            cards=[card(one) for one in fitting[(number - 1) * PAGE_SIZE : number * PAGE_SIZE]],
             number=number,
             found=len(fitting),
-            asked=sum(1 for one in cards if one.asks),
-            parked=len(cards),
+            asked=sum(1 for one in parked if one.question),
+            parked=len(parked),
             text=text,
             whom=whom,
             conversation=conversation,
             shows_all=shows_all,
-            people=sorted({one.question.for_whom for one in cards if one.question.for_whom}),
+            people=sorted({one.for_whom for one in parked if one.for_whom}),
         )
 
     @property
@@ -72,3 +73,9 @@ class Listing:
         asked = {"q": self.text, "for": self.whom, "conversation": self.conversation, "show": shows} | change
         given = {name: value for name, value in asked.items() if value}
         return f"/inbox?{urlencode(given)}" if given else "/inbox"
+
+
+def _fits(one: Question, text: str) -> bool:
+    """Whether a text occurs in anything that is shown of it."""
+    shown = "\n".join([one.question, one.tool, one.for_whom, one.arguments, one.agent, *one.path, *one.keys])
+    return text.casefold() in shown.casefold()

@@ -10,6 +10,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 from starlette.responses import HTMLResponse, Response
 
+from tarry.core.parked_note import is_hashed
 from tarry.core.people import APPROVAL
 from workers.inbox.seen import seen
 
@@ -31,7 +32,7 @@ POLICY = "; ".join(
 HEADERS = {
     "Content-Security-Policy": POLICY,
     "Cache-Control": "no-store",
-    "Referrer-Policy": "no-referrer",
+    "Referrer-Policy": "same-origin",
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
     "Cross-Origin-Opener-Policy": "same-origin",
@@ -56,7 +57,7 @@ _PAGES = Environment(
     trim_blocks=True,
     lstrip_blocks=True,
 )
-_PAGES.filters.update(seen=seen, time=_time)
+_PAGES.filters.update(seen=seen, time=_time, is_hashed=is_hashed)
 _PAGES.globals.update(APPROVAL=APPROVAL)
 
 

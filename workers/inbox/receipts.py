@@ -29,6 +29,9 @@ LATE = "Kept by the server, but the deadline had passed: it counts as no answer 
 UNAVAILABLE = "Temporal does not answer. It may or may not have come: send it again, it counts once."
 FORGOTTEN = "There is no such task any more."
 
+NOBODY = "whoever holds the link"
+"""Who answers by a link that is for nobody."""
+
 _ENDS = {
     "aborted": "it was stopped",
     "canceled": "it was stopped",
@@ -89,7 +92,7 @@ def judged(receipt: Receipt) -> str:
 def answered(one: Decided, person: str) -> str:
     """Somebody was first."""
     how = "answered" if one.allowed is None else "allowed" if one.allowed else "denied"
-    who = "you" if one.by == person else one.by
+    who = "you" if one.by == person != NOBODY else one.by
     why = f": “{one.reason}”" if one.reason else ""
     return f"Already {how} by {who} at {clock(one.at)}{why}."
 

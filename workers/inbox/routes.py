@@ -51,7 +51,7 @@ class Inbox:
         self._queue = settings.task_queue
         self._door = door
         self._visitors = Visitors(door, settings.gateway_url)
-        self._answering = Answering(client, road)
+        self._answering = Answering(client, road, settings.task_queue)
         secrets = settings.callback_secrets.get_secret_value().split() if settings.callback_secrets else []
         self._links = Links(tuple(secrets), self._visitors, self._answering, self._whole)
 
@@ -75,12 +75,12 @@ class Inbox:
 
     async def inbox(self, visit: Visit) -> Response:
         """`GET /inbox`: what waits, the most urgent first."""
-        told = Told.read(self._door.sessions.unsealed(visit.query.get("told", "")))
+        told = Told.read(self._door.sessions.unsealed(visit.query.get("told", ""), visit.person))
         if told is not None and told.kind == "accepted":
             told = await self._answering.again(told)
         # Who has just answered sees the list without it.
         standing = await self.board.standing(anew=told is not None)
-        listing = Listing.of([self._card(one, visit) for one in standing.parked], visit.query)
+        listing = Listing.of(standing.parked, visit.query, lambda one: self._card(one, visit))
         return visit.page("inbox.html", here="inbox", listing=listing, standing=standing, told=told)
 
     async def question(self, visit: Visit) -> Response:
@@ -89,12 +89,14 @@ class Inbox:
 
     async def history(self, visit: Visit) -> Response:
         """`GET /inbox/history`: who decided what, and what came of it."""
-        before, problem = _time(visit.query.get("before", "")) or datetime.now(UTC), ""
+        now, problem = datetime.now(UTC), ""
+        before = min(_time(visit.query.get("before", "")) or now, now)
         try:
             found = await decisions(self._client, self._queue, before, HISTORY)
         except ServerUnavailable:
             found, problem = [], "Temporal does not answer"
-        further = found[-1].decided.at if len({one.task_id for one in found}) >= HISTORY else None
+        newest = {one.task_id: one.decided.at for one in reversed(found)}
+        further = newest[found[-1].task_id] if len(newest) >= HISTORY else None
         earlier = f"/inbox/history?{urlencode({'before': further.isoformat()})}" if further else ""
         return visit.page("history.html", here="history", found=found, earlier=earlier, problem=problem)
 
@@ -108,11 +110,11 @@ class Inbox:
         if written is not None and written.problem:
             told = Told("invalid", "Not sent.", written.problem, answer.task_id)
         else:
-            told = await self._answering.send(answer)
-        LOG.info("%s: answer of %s to %s", told.kind, visit.person, told.task_id)
+            told = await self._answering.send(answer, asked)
+        LOG.info("%s: answer of %.200r to %.200r", told.kind, visit.person, told.task_id)
         if told.kind in ("changed", "invalid", "unavailable") and asked is not None:
             return await self._question(visit, told.task_id, told, written)
-        there = f"/inbox?{urlencode({'told': self._door.sessions.sealed(told.data)})}"
+        there = f"/inbox?{urlencode({'told': self._door.sessions.sealed(told.data, visit.person)})}"
         return RedirectResponse(there, 303, HEADERS)
 
     async def sign_in(self, visit: Visit) -> Response:
@@ -162,6 +164,10 @@ class Inbox:
         form = visit.form
         signal, token = form.get("signal", ""), self._signals.get(form.get("signal", ""))
         written, value, said, version = None, None, "Answered.", None
+        if (since := _time(form.get("since", ""))) is None:
+            raise Refused(
+                400, "This form does not say which question it is for: load the page again. Nothing was sent."
+            )
         if signal == APPROVAL:
             if (choice := form.get("choice")) not in ("allow", "deny"):
                 raise Refused(400, "Choose to allow or to deny. Nothing was sent.")
@@ -180,6 +186,7 @@ class Inbox:
             said=said,
             value=value,
             version=version,
+            since=since,
         )
         return answer, written
 
@@ -198,7 +205,7 @@ class Inbox:
         try:
             return self._app.inbox.may_answer(person, question) is True
         except Exception:  # the application's code
-            LOG.exception("the application could not say whether %s may answer", person)
+            LOG.exception("the application could not say whether %.200r may answer", person)
             return False
 
 
@@ -216,9 +223,9 @@ def inbox_of(client: Client, app: App, road: Road, settings: Settings) -> Inbox:
 def _time(text: str) -> datetime | None:
     try:
         at = datetime.fromisoformat(text)
-    except ValueError:
+        return at.astimezone(UTC) if at.tzinfo else None
+    except (ValueError, OverflowError):
         return None
-    return at if at.tzinfo else None
 
 
 async def _static(request: Request) -> Response:

@@ -18,7 +18,7 @@ SESSION_SECONDS = 12 * 3_600
 FORM_SECONDS = 12 * 3_600
 _SESSION = b"tarry.inbox.session.1\n"
 _FORM = b"tarry.inbox.form.1\n"
-_TOLD = b"tarry.inbox.told.1\n"
+_TOLD = b"tarry.inbox.told.2\n"
 
 
 @dataclass(frozen=True)
@@ -58,16 +58,17 @@ class Sessions:
             return False
         return _is_same(found["bound"], _hash(bound)) and now < found["until"]
 
-    def sealed(self, data: object) -> str:
-        """Data that comes back in an address, so that nobody else can have a page say it."""
-        return sign(self.key, _TOLD, json.dumps(data))
+    def sealed(self, data: object, person: str) -> str:
+        """Data that comes back in an address, so that no page says it to anybody else, or that nobody sealed."""
+        return sign(self.key, _TOLD, json.dumps([person, data]))
 
-    def unsealed(self, text: str) -> object:
-        """The data; None of what was not sealed here."""
+    def unsealed(self, text: str, person: str) -> object:
+        """The data; None of what was not sealed here, for that person."""
         try:
-            return json.loads(read_signed(text, [self.key], _TOLD))
-        except BadToken:
+            whose, data = json.loads(read_signed(text, [self.key], _TOLD))
+        except (BadToken, ValueError):
             return None
+        return data if whose == person else None
 
 
 def _is_same(one: str, other: str) -> bool:

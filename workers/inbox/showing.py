@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -10,8 +11,9 @@ from urllib.parse import urlencode
 
 from tarry.core.gates import arguments_digest
 from tarry.core.live import Question
+from tarry.core.parked_note import is_hashed
 from tarry.core.people import APPROVAL
-from tarry.redaction import Redact, Shown, show
+from tarry.redaction import Redact, Shown, left_by
 
 _SOON = timedelta(hours=1)
 
@@ -29,6 +31,7 @@ class Card:
     """A parked task on a page.
 
     `arguments` are None where only the excerpt is known. `is_whole`: they are all that would run, with nothing hidden.
+    `is_unsaid`: the application failed to say what may be seen of them, so nothing is, and nobody decides.
     """
 
     question: Question
@@ -36,11 +39,15 @@ class Card:
     arguments: tuple[Argument, ...] | None
     is_whole: bool
     may_answer: bool = True
+    is_unsaid: bool = False
 
     @property
     def is_decidable(self) -> bool:
         """Whether it can be allowed or denied from here: all that would run is shown, as far as it may be."""
-        return self.may_answer and bool(self.approval_key) and len(self.keys) == 1 and self.arguments is not None
+        key = self.approval_key
+        return (
+            self.may_answer and bool(key) and not is_hashed(key) and len(self.keys) == 1 and self.arguments is not None
+        )
 
     @property
     def asks(self) -> bool:
@@ -96,19 +103,15 @@ class Card:
         """How long it has waited, in words."""
         return f"{in_words(self.now - self.question.since)} ago"
 
-    def fits(self, text: str) -> bool:
-        """Whether a text occurs in anything that is shown of it."""
-        one = self.question
-        shown = "\n".join([one.question, one.tool, one.for_whom, one.arguments, one.agent, *one.path, *one.keys])
-        return text.casefold() in shown.casefold()
-
 
 def card(question: Question, now: datetime, redact: Redact | None, exact: dict[str, Any] | None = None) -> Card:
     """A question with its arguments; `exact`: all of them, where they are known, as the application lets them out."""
     found = exact if exact is not None else excerpt_of(question)
     if found is None:
         return Card(question, now, None, is_whole=False)
-    shown = found if redact is None else show(redact, Shown("arguments", found, question.tool))
+    shown = found if redact is None else left_by(redact, Shown("arguments", copy.deepcopy(found), question.tool))
+    if shown is None:
+        return Card(question, now, None, is_whole=False, is_unsaid=True)
     return Card(question, now, listed(shown), is_whole=shown == found)
 
 

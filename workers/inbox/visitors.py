@@ -9,11 +9,13 @@ from dataclasses import dataclass
 from typing import Any, Literal
 from urllib.parse import parse_qsl
 
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import Request
 from starlette.responses import Response
 from temporalio.service import RPCError
 
 from tarry.client.errors import ServerUnavailable
+from workers import gateway_replies
+from workers.gateway_body import body_of
 from workers.inbox.door import BROWSER_COOKIE, Door, is_from_own_page, is_secure
 from workers.inbox.pages import page
 
@@ -138,16 +140,13 @@ async def read_form(request: Request) -> Form:
     """The fields of a form; of two with one name the last.
 
     Raises:
-        Refused: it is too large, or no form.
+        Refused: it is too large, it does not come in time, or it is no form.
     """
-    body = bytearray()
     try:
-        async for chunk in request.stream():
-            body += chunk
-            if len(body) > MAX_FORM:
-                raise Refused(413, f"A form has at most {MAX_FORM} bytes. Nothing was done.")
-    except ClientDisconnect:
-        raise Refused(400, "The form did not come whole. Nothing was done.") from None
+        body = await body_of(request, MAX_FORM)
+    except gateway_replies.Refused as error:
+        reply = error.reply
+        raise Refused(reply.code, f"The form cannot be read: {reply.reason}. Nothing was done.") from None
     try:
         return dict(parse_qsl(body.decode(), keep_blank_values=True, max_num_fields=MAX_FIELDS))
     except ValueError:

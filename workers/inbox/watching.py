@@ -6,8 +6,9 @@ gateway share the looks of one board.
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import json
-import time
 from collections.abc import AsyncIterator
 
 from sse_starlette import EventSourceResponse, ServerSentEvent
@@ -42,10 +43,14 @@ class Watching:
         return EventSourceResponse(self._told(), ping=PING_SECONDS, send_timeout=SEND_PATIENCE, headers=headers)
 
     async def _told(self) -> AsyncIterator[ServerSentEvent]:
-        until = time.monotonic() + LONGEST
-        async for standing in self._board.changes():
-            asked = sum(1 for one in standing.parked if one.question)
-            data = json.dumps({"version": standing.version, "asked": asked})
-            yield ServerSentEvent(data, event="standing", retry=RETRY_MS)
-            if time.monotonic() > until:
-                return
+        until = asyncio.get_running_loop().time() + LONGEST
+        async with contextlib.aclosing(self._board.changes()) as changes:
+            while True:
+                try:
+                    async with asyncio.timeout_at(until):
+                        standing = await anext(changes)
+                except (TimeoutError, StopAsyncIteration):
+                    return
+                asked = sum(1 for one in standing.parked if one.question)
+                data = json.dumps({"version": standing.version, "asked": asked})
+                yield ServerSentEvent(data, event="standing", retry=RETRY_MS)

@@ -49,6 +49,16 @@
   });
 
   const live = document.getElementById("live");
+  // What was told is told once: whoever loads the page again does not read it as news. What is kept by the server is
+  // followed, so its address stays.
+  const address = location.href;
+  const forgetTold = () => {
+    const place = new URL(location.href);
+    if (!place.searchParams.has("told") || document.querySelector(".told.accepted")) return;
+    place.searchParams.delete("told");
+    history.replaceState(null, "", place);
+  };
+  forgetTold();
   if (!live || !window.EventSource) return;
 
   const isInUse = (card) => card.contains(document.activeElement)
@@ -93,7 +103,7 @@
     if (running) { again = true; return; }
     running = true;
     try {
-      const answer = await fetch(location.href, { headers: { Accept: "text/html" }, credentials: "same-origin" });
+      const answer = await fetch(address, { headers: { Accept: "text/html" }, credentials: "same-origin" });
       const page = new DOMParser().parseFromString(await answer.text(), "text/html");
       const fresh = page.getElementById("live");
       if (!fresh) { location.reload(); return; }
@@ -108,6 +118,7 @@
       live.dataset.version = fresh.dataset.version;
       document.title = page.title;
       showTimes(live);
+      forgetTold();
     } catch {
       // The stream says when there is something to come back for.
     } finally {
