@@ -111,15 +111,18 @@ class Registry:
         Edits are of what the defaults leave, and the defaults' own of all that is installed.
         """
         names = select(agent.extensions, select(self._defaults.extensions, tuple(self._extensions)))
-        chosen = Registry((one for name, one in self._extensions.items() if name in names), self._defaults, self.redact)
+        chosen = self._with(one for name, one in self._extensions.items() if name in names)
         chosen._offered = select(agent.tools, select(self._defaults.tools, tuple(chosen.tools)))
         return chosen
 
     def offering(self, names: Sequence[str]) -> Registry:
         """All of it, but of its tools these alone."""
-        narrowed = Registry(self._extensions.values(), self._defaults)
+        narrowed = self._with(self._extensions.values())
         narrowed._offered = tuple(names)
         return narrowed
+
+    def _with(self, extensions: Iterable[Extension]) -> Registry:
+        return Registry(extensions, self._defaults, self.redact)
 
     def resolved(self, agent: Agent) -> Agent:
         """What these choices come to: every default filled in, and of names those that there are."""
@@ -139,7 +142,7 @@ class Registry:
 
     def without(self, name: str) -> Registry:
         """All of it but that extension, with all the tools that the choices leave of it."""
-        left = Registry((one for one in self.extensions if one.name != name), self._defaults)
+        left = self._with(one for one in self.extensions if one.name != name)
         left._offered = self._offered
         return left
 

@@ -16,6 +16,7 @@ from tarry.app import App, Extension
 from tarry.core.messages import ToolMessage
 from tarry.embedded import EmbeddedServer
 from tarry.models import ModelRequest
+from tarry.offers import Offered
 from tarry.redaction import Shown
 from tarry.testing import ScriptedModel, call, say
 from tarry.tools import tool
@@ -44,7 +45,9 @@ def redact(shown: Shown) -> Any:
 
 def paying(asked: list[ModelRequest]) -> App:
     model = ScriptedModel([call("pay", card=CARD, amount=3), say("done")], on_request=asked.append)
-    return App(model=model, extensions=[Extension("test", [pay], signals=[Paid])], redact=redact)
+    # One that says what is offered is asked before each request; what is left then has the redactor too.
+    offering = Extension("offering", offer=lambda _: Offered())
+    return App(model=model, extensions=[Extension("test", [pay], signals=[Paid]), offering], redact=redact)
 
 
 async def summaries(on: Stage, conversation_id: str) -> list[str]:
