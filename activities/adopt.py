@@ -12,20 +12,22 @@ from temporalio import activity
 from temporalio.client import Client, WorkflowExecutionStatus, WorkflowFailureError, WorkflowHandle
 
 from activities.heartbeat import Heartbeat
+from activities.listed import surely_listed
 from activities.runner import stop_reason
 from activities.stopping import stop_calls
 from tarry.client.lists import literal
 from tarry.core.keeping import ADOPT, DIGEST_MEMO, LEAVE_BEHIND, Adopted, AdoptInput, LeaveBehind, LeftBehind
 from tarry.core.protocol import Progress
 
-_CALL = re.compile(r"t(\d+)\.(\d+)(~\d+)?")
-"""The last part of the id of a run's call: its turn, its slot, and which of several timelines'."""
+_CHILD = re.compile(r"([th])(\d+)\.(\d+)(~\d+)?")
+"""The last part of the id of a run's call, or of a task of its hooks: turn, slot, and which of several timelines'."""
 
 _NOT_MADE_AGAIN = "its run was reset, and has not made this call again"
 
 
 @dataclass(frozen=True)
 class _Earlier:
+    is_call: bool
     turn: int
     slot: int
     digest: str
@@ -63,33 +65,35 @@ class AdoptActivities:
 
     @activity.defn(name=LEAVE_BEHIND)
     async def leave_behind(self, input: LeaveBehind) -> LeftBehind:
-        """Stop the calls of earlier timelines that the model has not made again, and wait for their ends.
+        """Stop what earlier timelines started and the model has not called for again, and wait for its ends.
 
-        As long as it makes the same ones, those of later turns are left alone: they may be made again too.
+        As long as it makes the same calls, those of later turns and tasks of hooks are left alone: they may come again.
         """
-        found = [call async for call in self._calls(input.generation_id)]
+        await surely_listed(self._client, input.generation_id)
+        found = [child async for child in self._children(input.generation_id)]
         if input.ends:
-            await stop_calls([call.handle for call in found if call.is_open], _NOT_MADE_AGAIN)
+            await stop_calls([child.handle for child in found if child.is_open], _NOT_MADE_AGAIN)
             return LeftBehind(has_parted=True)
-        earlier = [call for call in found if call.turn >= input.turn]
-        here = [call for call in earlier if call.turn == input.turn]
+        earlier = [child for child in found if child.turn >= input.turn]
+        here = [child for child in earlier if child.is_call and child.turn == input.turn]
         known = {slot: {call.digest for call in here if call.slot == slot} for slot in {call.slot for call in here}}
         is_same = known.keys() == input.made.keys() and all(made in known[slot] for slot, made in input.made.items())
         unwanted = [
-            call.handle
-            for call in earlier
-            if call.is_open and (input.made.get(call.slot) != call.digest if call.turn == input.turn else not is_same)
+            child.handle
+            for child in earlier
+            if child.is_open and (input.made.get(child.slot) != child.digest if child in here else not is_same)
         ]
         await stop_calls(unwanted, _NOT_MADE_AGAIN)
         return LeftBehind(has_parted=not is_same or len(earlier) == len(here))
 
-    async def _calls(self, generation_id: str) -> AsyncIterator[_Earlier]:
+    async def _children(self, generation_id: str) -> AsyncIterator[_Earlier]:
         async for found in self._client.list_workflows(f"ParentWorkflowId = {literal(generation_id)}"):
-            if (place := _CALL.fullmatch(found.id.removeprefix(f"{generation_id}/"))) is None:
+            if (place := _CHILD.fullmatch(found.id.removeprefix(f"{generation_id}/"))) is None:
                 continue
             yield _Earlier(
-                turn=int(place[1]),
-                slot=int(place[2]),
+                is_call=place[1] == "t",
+                turn=int(place[2]),
+                slot=int(place[3]),
                 digest=await found.memo_value(DIGEST_MEMO, ""),
                 is_open=found.status == WorkflowExecutionStatus.RUNNING,
                 handle=self._client.get_workflow_handle(found.id),

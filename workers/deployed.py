@@ -30,17 +30,17 @@ def deployment_of(settings: Settings) -> WorkerDeploymentConfig | None:
     return WorkerDeploymentConfig(version, True, default_versioning_behavior=VersioningBehavior.AUTO_UPGRADE)
 
 
-async def follow(client: Client, task_queue: str, build: Build, fingerprint: str) -> None:
+async def follow(client: Client, task_queue: str, build: Build, fingerprint: str | None = None) -> None:
     """Look for ever whether work goes to `build`: say so, and tell the registry of its hooks each time that it does.
 
-    A server that does not answer is asked again.
+    A server that does not answer is asked again. Without `fingerprint`, for a process without hooks, it only says.
     """
     seen: Routing | None = None
     while True:
         try:
             now = await routing(client, task_queue)
             if seen is None or (now.current, now.ramping, now.changed) != (seen.current, seen.ramping, seen.changed):
-                if now.current == build:
+                if now.current == build and fingerprint is not None:
                     await _tell(client, task_queue, build, fingerprint)
                 _log(task_queue, now, build)
                 seen = now

@@ -15,7 +15,7 @@ import logging
 import os
 import signal
 import sys
-from collections.abc import Coroutine, Iterator
+from collections.abc import Coroutine, Iterator, Sequence
 from datetime import timedelta
 from typing import Any, NoReturn
 
@@ -42,7 +42,7 @@ from tarry.client import Harness
 from tarry.client.deployments import build_of
 from tarry.client.registry import announce
 from tarry.connect import ConnectError, check_search_attributes, connect
-from tarry.core.routing import DEFAULT
+from tarry.core.routing import DEFAULT, queue_of
 from tarry.entries import EntryCache, EntryReader
 from tarry.loading import LoadError, load_app
 from tarry.redaction import redact_logs
@@ -162,7 +162,7 @@ async def serve(app: App, settings: Settings) -> None:
         for worker in workers:
             await stack.enter_async_context(worker)
         print("ready", flush=True)
-        asides = [asyncio.create_task(aside) for aside in (_beside(client, app, settings) if DEFAULT in names else ())]
+        asides = [asyncio.create_task(aside) for aside in _beside(client, app, settings, names)]
         await stop.wait()
         for aside in asides:
             aside.cancel()
@@ -174,9 +174,13 @@ def _built(client: Client, app: App, settings: Settings, name: str) -> Worker:
     return build_worker(client, app, settings) if name == DEFAULT else build_special(client, app, settings, name)
 
 
-def _beside(client: Client, app: App, settings: Settings) -> Iterator[Coroutine[Any, Any, None]]:
-    """What a default worker does besides."""
+def _beside(client: Client, app: App, settings: Settings, names: Sequence[str]) -> Iterator[Coroutine[Any, Any, None]]:
+    """What a process does besides its workers."""
     build = build_of(settings)
+    if DEFAULT not in names:
+        if build is not None:
+            yield follow(client, queue_of(settings.task_queue, names[0]), build)
+        return
     # The hooks of a build count when it is made current, not because one of its workers is up.
     hooks = follow(client, settings.task_queue, build, app.registry.fingerprint) if build else None
     yield hooks or announce_hooks(client, app, settings)

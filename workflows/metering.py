@@ -13,8 +13,6 @@ from tarry.core.protocol import ModelFailure
 from tarry.seeing import metrics
 from tarry.seeing.metrics import Metric
 
-_KINDS = {"tarry.generation": "run", "tarry.tool-call": "call", "tarry.durable-task": "task"}
-
 
 def count(metric: Metric, /, **labels: str) -> None:
     """One more."""

@@ -9,6 +9,7 @@ from temporalio.common import RetryPolicy, SearchAttributePair, TypedSearchAttri
 from temporalio.workflow import ActivityCancellationType, ActivityConfig, LocalActivityConfig, ParentClosePolicy
 
 from tarry.attributes import CONVERSATION, STATE, TOOL, WORKER
+from tarry.core.keeping import DIGEST_MEMO
 from tarry.core.protocol import ResolvedCall, RunSettings
 from tarry.core.text import bound_text
 
@@ -171,10 +172,6 @@ class ChildOptions(TypedDict):
     search_attributes: TypedSearchAttributes
     memo: dict[str, str]
     static_summary: str
-
-
-DIGEST_MEMO = "tarry.digest"
-"""The memo by which a parent recognises a child with the same arguments (spec §1.7)."""
 
 
 def child(

@@ -144,6 +144,13 @@ BEGUN_AGAIN = Patch(
     types=(GENERATION,),
     what="A run of a subagent that was reset asks for its permit anew. Asked only of such a one.",
 )
+DECIDED = Patch(
+    id="decided",
+    since=date(2026, 11, 30),
+    until=date(2028, 1, 1),
+    types=(TOOL_CALL, DURABLE_TASK),
+    what="Lists are told what a person decided. Asked only where a delivery that tells of one ended a park.",
+)
 
 PATCHES = (
     MAIL,
@@ -160,5 +167,6 @@ PATCHES = (
     BARE_RELOADS,
     LOOKED_AFTER,
     BEGUN_AGAIN,
+    DECIDED,
 )
 """All of them."""

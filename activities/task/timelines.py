@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
-from datetime import UTC, datetime
 
 from pydantic import ValidationError
 from temporalio import activity
@@ -14,12 +12,10 @@ from temporalio.api.history.v1 import HistoryEvent
 from temporalio.client import Client
 from temporalio.service import RPCError
 
+from activities.listed import surely_listed
 from tarry.client.lists import literal
 from tarry.core.protocol import ToolRunInput
 from tarry.core.waiting import ParkRequest, RunEnd, StepRequest
-
-LISTED = 5.0
-"""Seconds after which the server's lists surely hold every timeline that began before."""
 
 
 @dataclass(frozen=True)
@@ -39,8 +35,7 @@ async def intent_before(client: Client, input: ToolRunInput) -> Before:
         found = await _look(client, input)
         if not found.began:
             # A timeline that was cut off as soon as it had begun may not be listed yet.
-            started = (await client.get_workflow_handle(input.task_id).describe()).start_time
-            await asyncio.sleep(max(0.0, min(LISTED, LISTED - (datetime.now(UTC) - started).total_seconds())))
+            await surely_listed(client, input.task_id)
             found = await _look(client, input)
     except RPCError as error:
         activity.logger.warning("What %s did before its reset is not known: %s", input.task_id, error.message)

@@ -67,7 +67,8 @@ class RegistryState(BaseModel):
         self._count_from(fingerprint, now, now)
 
     def made_current(self, fingerprint: str, since: datetime, now: datetime) -> None:
-        """A build with these was made current then. Every worker of it tells; what came later stays."""
+        """A build with these was made current then, now at the latest. Each worker of it tells; the later one stays."""
+        since = min(since, now)
         self._know(fingerprint)
         if self.counts_since is None or since > self.counts_since:
             self._count_from(fingerprint, since, now)

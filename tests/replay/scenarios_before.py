@@ -23,6 +23,7 @@ from tests.replay.scenarios import archived_in_a_commit
 from tests.replay.scenarios_agents import configured_by_a_steer
 from tests.replay.scenarios_busy import answered_together
 from tests.replay.scenarios_compaction import large_answer_stopped
+from tests.replay.scenarios_gates import decided_by_two_people
 from tests.replay.studio import Studio
 from tests.support.agent_trees import WORK, Grove, Work, children_app
 from tests.support.gating import Ledger, gate, gated_app, start_gated
@@ -172,6 +173,7 @@ _PLAYS: dict[Patch, Play] = {
     patches.ROOM: signalled_when_full,
     patches.BARE_RELOADS: reloaded_by_a_bare_object,
     patches.LOOKED_AFTER: ended_by_force,
+    patches.DECIDED: decided_by_two_people,
 }
 
 BEFORE = {f"before-{patch.id}": _played_before(patch, play) for patch, play in _PLAYS.items()}

@@ -55,7 +55,7 @@ async def denied_at_its_gate(studio: Studio) -> None:
         await call.ends()
 
 
-async def decided_by_people(studio: Studio) -> None:
+async def decided_by_two_people(studio: Studio) -> None:
     """Allowed at its gate by one person, and answered in its sleep by another: its lists tell of both."""
     waits = Waits(Sleep(signals=[NIGHT], until=timedelta(hours=8)))
     async with studio.stage(gated_app(waits.tool, approvals(everything))) as on:
@@ -301,7 +301,7 @@ GATES: dict[str, Callable[[Studio], Awaitable[None]]] = {
     for play in (
         asked_at_two_gates,
         denied_at_its_gate,
-        decided_by_people,
+        decided_by_two_people,
         expired_at_its_gate,
         stopped_at_its_gate,
         waits_at_its_gate,

@@ -124,9 +124,18 @@ def test_a_step_back_to_a_build_brings_back_its_hooks() -> None:
     state.made_current("a", NOW, NOW)
     state.made_current("b", LATER, LATER)
 
-    state.made_current("a", LATER + timedelta(seconds=1), LATER)
+    state.made_current("a", LATER + timedelta(seconds=1), LATER + timedelta(seconds=1))
 
     assert state.current == "a"
+
+
+def test_a_time_in_the_future_counts_as_now_so_that_nobody_locks_out_later_builds() -> None:
+    state = RegistryState()
+    state.made_current("a", LATER + timedelta(days=365), NOW)
+
+    state.made_current("b", LATER, LATER)
+
+    assert (state.current, state.counts_since) == ("b", LATER)
 
 
 def test_workers_that_are_no_build_bring_nothing_once_a_build_was_made_current() -> None:

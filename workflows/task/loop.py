@@ -305,7 +305,8 @@ class Loop(ABC):
         key = SignalKey(reason.signal, reason.key)
         stored = self._box.state(key).stored
         new = decided(note, key, stored) if stored is not None else None
-        if new is None:
+        # Deliveries of gateways that were newer than its worker may have ended parks before.
+        if new is None or not patches.DECIDED.is_passed():
             return ()
         self._state.decided = with_decision(self._state.decided, new)
         return self._state.decided

@@ -88,8 +88,10 @@ class Port:
     def _check_answer(self, delivery: Delivery) -> None:
         invalid = serving.judge(workflow.info().task_queue, delivery)
         answer, reason = self._answer(delivery, invalid)
-        if answer != "delivered" or self._box.answered(delivery) is not None:
-            metering.count(metrics.DELIVERIES, answer=answer)
+        is_repeat = self._box.answered(delivery) is not None
+        if answer != "delivered" or is_repeat:
+            if not is_repeat:
+                metering.count(metrics.DELIVERIES, answer=answer)
             raise ApplicationError(reason or answer, self._told(delivery, answer, reason), type=REFUSED)
 
     async def deliver(self, delivery: Delivery) -> Receipt:
@@ -144,6 +146,7 @@ class Port:
 
     def _take(self, arrival: Arrival, verdict: Verdict, *, is_late: bool) -> None:
         park = self._state.park
+        is_repeat = self._box.answered(arrival.delivery) is not None
         arrival.receipt = self._box.take(
             arrival.delivery,
             arrival.problem or verdict.invalid,
@@ -153,7 +156,8 @@ class Port:
             deadline_passed=is_late,
             closed=self.is_closed,
         )
-        metering.count(metrics.DELIVERIES, answer=arrival.receipt.answer)
+        if not is_repeat:
+            metering.count(metrics.DELIVERIES, answer=arrival.receipt.answer)
 
     def _answer(self, delivery: Delivery, invalid: str | None) -> tuple[Answer, str]:
         park = self._state.park

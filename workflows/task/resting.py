@@ -99,8 +99,7 @@ def show_details(park: Park, note: ParkedNote) -> None:
 def show_running(decided: Sequence[Decided] = ()) -> None:
     """The park is over. The memo stays: it is read together with the state.
 
-    `decided`: what people decided so far, where it ended by such a decision. One event more; what was begun before
-    took no delivery that tells of a person, so no history has it (spec §23.7).
+    `decided`: what people decided so far, where it ended by such a decision. One event more (spec §23.7).
     """
     workflow.set_current_details("")
     when = [DECIDED.value_set(decided[-1].at)] if decided else []
