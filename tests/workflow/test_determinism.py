@@ -81,12 +81,14 @@ def scheduled(histories: Iterable[WorkflowHistory]) -> Counter[str]:
 
 
 def changed(counts: Counter[str], name: str) -> Counter[str]:
-    """What a kept scenario schedules today, where a patch, or what it is begun with, has changed it since."""
+    """What a kept scenario schedules today, where a patch, or what it is begun with or told, has changed it since."""
     if name == "archived_submissions":  # two look-ups, each in a run of its own, with the marker of the patch
         looked_up = counts.pop("core_local_activity")
         counts |= Counter({"tarry.find-submission": looked_up, "core_patch": looked_up})
     if name in ("asked_at_two_gates", "asked_anew_by_a_deploy", "denied_at_its_gate"):  # now by the pass that it wakes
         del counts["tarry.judge"]
+    if name == "reset_run":  # now what earlier timelines left behind is looked for
+        counts["tarry.leave-behind"] = 1
     return counts
 
 
