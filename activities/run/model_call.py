@@ -72,7 +72,7 @@ async def respond(
         spans.ATTEMPT: info.attempt,
         spans.PURPOSE: request.purpose,
         **({spans.PROVIDER: provider} if provider else {}),
-        **content.text(spans.INPUT, request.messages[-1].model_dump_json() if request.messages else ""),
+        **(content.message(spans.INPUT, request.messages[-1]) if request.messages else {}),
     }
     with spans.activity_span(f"chat {name}", known, SpanKind.CLIENT) as span:
         try:
@@ -82,7 +82,7 @@ async def respond(
             raise
         span.set_attributes(spans.of_usage(response.usage))
         span.set_attribute(spans.FINISH_REASONS, (response.message.stop,))
-        span.set_attributes(content.text(spans.OUTPUT, response.message.model_dump_json()))
+        span.set_attributes(content.message(spans.OUTPUT, response.message))
         return response
 
 

@@ -7,7 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tarry.core.text import bound_text
+from pydantic import BaseModel
+
+from tarry.core.text import bound_text, clean_text
 from tarry.redaction import Redact, Shown, show
 from tarry.seeing.spans import Attributes
 
@@ -29,8 +31,14 @@ class Content:
         left = dict(arguments) if self.redact is None else show(self.redact, Shown("arguments", dict(arguments), tool))
         return {key: _bound(json.dumps(left, ensure_ascii=False, default=str))}
 
+    def message(self, key: str, message: BaseModel) -> Attributes:
+        """A message, whatever a model has put into it, as JSON."""
+        if not self.is_shown:
+            return {}
+        return self.text(key, json.dumps(message.model_dump(), ensure_ascii=False, default=str))
+
     def text(self, key: str, text: str, tool: str = "") -> Attributes:
-        """What a message or a result says."""
+        """What a result says."""
         if not self.is_shown:
             return {}
         left = text if self.redact is None else show(self.redact, Shown("trace", text, tool))
@@ -38,4 +46,4 @@ class Content:
 
 
 def _bound(text: str) -> str:
-    return bound_text(text, max_bytes=_MAX_BYTES, max_lines=_MAX_BYTES).text
+    return bound_text(clean_text(text), max_bytes=_MAX_BYTES, max_lines=_MAX_BYTES).text
