@@ -50,7 +50,8 @@ WAKE_DELAY = Metric(
 )
 HOLDS = Metric("tarry_holds_total", "counter", "Work that was given up until somebody retries it.", ("kind",))
 WORKERS_LOST = Metric("tarry_workers_lost_total", "counter", "Runs whose worker vanished under them.", ("kind",))
-DELIVERIES = Metric("tarry_deliveries_total", "counter", "Deliveries to tasks, by what became of them.", ("answer",))
+_DELIVERIES = "Deliveries to tasks, by what became of them, repeats of one counted once."
+DELIVERIES = Metric("tarry_deliveries_total", "counter", _DELIVERIES, ("answer",))
 PERMIT_WAIT = Metric("tarry_permit_wait_seconds", "histogram", "How long runs of agents waited to go on after a rest.")
 STORE_ERRORS = Metric("tarry_store_errors_total", "counter", "Failures of the store.", ("operation",))
 WORKER_METRICS = (
