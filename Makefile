@@ -30,7 +30,7 @@ demo: venv ## kill workers in the middle of tools, let a call wait for CI with n
 
 # Tests wait more than they work; the tests of one file stay together, with their servers.
 test: lint ## everything: static checks, then all tests
-	$(BIN)/pytest -n 4 --dist loadfile
+	$(BIN)/pytest -n 3 --dist loadfile
 
 lint: venv ## the static checks alone
 	$(BIN)/ruff check .
