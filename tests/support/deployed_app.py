@@ -152,7 +152,7 @@ def _change_workflows(*, guarded: bool) -> None:
             await workflow.sleep(0.01)
         return await rest(self, park)
 
-    Loop._rest = changed  # type: ignore[method-assign]
+    Loop._rest = changed  # type: ignore[method-assign]  # what the changed build has in its place
 
 
 if how := os.environ.get("DRILL_CHANGED"):

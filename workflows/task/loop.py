@@ -28,7 +28,6 @@ from tarry.core.parked_note import in_words
 from tarry.core.protocol import (
     Reconciliation,
     ResolvedCall,
-    ToolOutcome,
     ToolRunInput,
     digest,
 )
@@ -89,15 +88,6 @@ class Loop(ABC):
 
     @abstractmethod
     def _start_clean_up(self) -> ActivityHandle[RawValue]: ...
-
-    @abstractmethod
-    def _lost(self) -> ToolOutcome: ...
-
-    @abstractmethod
-    def _failed(self, error: BaseException) -> ToolOutcome: ...
-
-    @abstractmethod
-    def _unparkable(self, problem: str) -> ToolOutcome: ...
 
     @abstractmethod
     def _note(self, park: Park) -> ParkedNote: ...
@@ -192,7 +182,7 @@ class Loop(ABC):
             return self._ended(error)
         end = ends.read(result, RunEnd)
         if end is None:
-            return machine.Ran(self._lost())
+            return machine.Ran(results.lost(self._policy.tool))
         self._spend(end.root.usage)
         match end.root:
             case ParkRequest():
@@ -219,7 +209,7 @@ class Loop(ABC):
         try:
             park = self._park(wanted)
         except InvalidPark as error:
-            return machine.Ran(self._unparkable(str(error)))
+            return machine.Ran(results.invalid_park(self._policy.tool, str(error)))
         return machine.Aborted("", lost=park) if self._stop.is_set else machine.Parked(park)
 
     def _park(self, wanted: ParkRequest) -> Park:
@@ -253,7 +243,7 @@ class Loop(ABC):
             return machine.WorkerStopped(ends.published(error))
         if ends.is_keyless(error):
             return machine.Ran(results.not_here(self._policy.tool))
-        return machine.Ran(self._failed(error.cause or error))
+        return machine.Ran(results.tool_error(self._policy.tool, error.cause or error))
 
     def _had_begun(self, error: ActivityError) -> bool:
         # Between two attempts at a safe tool the server tells of none that was started.

@@ -139,15 +139,6 @@ class ToolCall(Durable):
         config = self.routed(options.clean_up(self._input.call, self._settings, self._time_left()))
         return workflow.start_activity(CLEAN_UP, self._run_input(), result_type=RawValue, **config)
 
-    def _lost(self) -> ToolOutcome:
-        return results.lost(self._input.call.tool)
-
-    def _failed(self, error: BaseException) -> ToolOutcome:
-        return results.tool_error(self._input.call.tool, error)
-
-    def _unparkable(self, problem: str) -> ToolOutcome:
-        return results.invalid_park(self._input.call.tool, problem)
-
     def _note(self, park: Park) -> ParkedNote:
         asked = self._input.call
         # What a hook put in their place nobody has looked at for what may be shown.
