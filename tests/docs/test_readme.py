@@ -118,7 +118,7 @@ def test_make_runs_the_demo_and_all_tests(played: Played) -> None:
     (demo,), (test,) = played.of("make demo"), played.of("make test")
 
     assert demo.stdout.splitlines()[-1] == ".venv/bin/tarry demo"
-    checks = [".venv/bin/ruff check .", ".venv/bin/mypy", ".venv/bin/pyright", ".venv/bin/pytest -n 4 --dist loadfile"]
+    checks = [".venv/bin/ruff check .", ".venv/bin/mypy", ".venv/bin/pyright", ".venv/bin/pytest -n 3 --dist loadfile"]
     assert [line for line in test.stdout.splitlines() if line in checks] == checks
 
 

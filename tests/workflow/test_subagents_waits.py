@@ -107,8 +107,9 @@ async def test_what_is_said_while_the_parent_waits_and_stops_it_stands_once_in_o
     assert [one.call_id for one in answer.results] == [asked.call_id for one in responses for asked in one.calls]
     if hears:
         assert "somebody has spoken to you meanwhile" in answer.texts[1]
-        # The second wait may have heard of s2 before the Stop.
-        assert answer.codes[2] == "aborted" or "somebody has spoken" in answer.texts[2]
+        # The second wait may have heard of s2 before the Stop, or the tree of the Stop before the second wait.
+        ended_by_itself = "somebody has spoken" in answer.texts[2] or "run that asks was stopped" in answer.texts[2]
+        assert answer.codes[2] == "aborted" or ended_by_itself
 
 
 @pytest.mark.parametrize("target", ["..", "/root", "."])
