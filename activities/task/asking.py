@@ -20,11 +20,12 @@ from temporalio.client import (
 from temporalio.common import QueryRejectCondition
 from temporalio.exceptions import ApplicationError
 from temporalio.service import RPCError, RPCStatusCode
-from tenacity import retry, retry_if_exception_type, stop_after_delay, wait_exponential
+from tenacity import retry, retry_if_exception_type, wait_exponential
 
 from signals.box import KeyState
 from signals.tokens import SignalKey
 from tarry.api import StaleRun, TaskFull
+from tarry.asking import query
 from tarry.core.protocol import (
     CONFLICT,
     DUPLICATE,
@@ -40,6 +41,8 @@ from tarry.core.waiting import CHILD_END, SIGNAL_STATE, ChildEnd, CreateChild
 
 T = TypeVar("T")
 
+_ONE_TRY = timedelta(seconds=3)
+
 OwnInput = MemoInput | AnnounceInput | CreateChild
 """What a run may ask of its own workflow."""
 
@@ -50,39 +53,23 @@ _UNANSWERED = "AcceptedUpdateCompletedWorkflow"
 
 
 async def key_state(call: WorkflowHandle[Any, Any], key: SignalKey) -> KeyState:
-    """What a key of the call holds; asked again for a minute while nobody answers."""
-    return await _ask(call, SIGNAL_STATE, key, KeyState)
+    """What a key of the call holds; asked until somebody answers."""
+    return await _ask(call, SIGNAL_STATE, KeyState, key)
 
 
 async def child_end(call: WorkflowHandle[Any, Any], task_id: str) -> ChildEnd:
-    """What the call knows of a child; asked again for a minute while nobody answers."""
-    return await _ask(call, CHILD_END, task_id, ChildEnd)
-
-
-@retry(
-    retry=retry_if_exception_type((RPCError, WorkflowQueryRejectedError)),
-    stop=stop_after_delay(60),
-    wait=wait_exponential(multiplier=0.1, max=2),
-    reraise=True,
-)
-async def _ask(call: WorkflowHandle[Any, Any], query: str, argument: Any, as_type: type[T]) -> T:
-    try:
-        answer: T = await call.query(query, argument, result_type=as_type, rpc_timeout=timedelta(seconds=3))
-    except RPCError as error:
-        if error.status == RPCStatusCode.NOT_FOUND:
-            raise StaleRun(GIVEN_UP) from error
-        raise
-    return answer
+    """What the call knows of a child; asked until somebody answers."""
+    return await _ask(call, CHILD_END, ChildEnd, task_id)
 
 
 async def check_current(call: WorkflowHandle[Any, Any], run: AnnounceInput) -> None:
-    """Ask the call whether this run may still act, before it acts on others.
+    """Ask the call whether this run may still act, before it acts on others; until somebody answers.
 
     Raises:
         StaleRun: a later one has announced itself, or the call is over.
     """
     try:
-        is_current = await _current(call, run)
+        is_current = await _ask(call, IS_CURRENT, bool, run, reject=QueryRejectCondition.NOT_OPEN)
     except WorkflowQueryRejectedError as error:
         raise StaleRun(GIVEN_UP) from error
     except WorkflowQueryFailedError:  # it is served by a worker of an earlier deploy, which does not know the question
@@ -91,21 +78,22 @@ async def check_current(call: WorkflowHandle[Any, Any], run: AnnounceInput) -> N
         raise StaleRun(GIVEN_UP)
 
 
-@retry(
-    retry=retry_if_exception_type(RPCError),
-    stop=stop_after_delay(60),
-    wait=wait_exponential(multiplier=0.1, max=2),
-    reraise=True,
-)
-async def _current(call: WorkflowHandle[Any, Any], run: AnnounceInput) -> bool:
-    is_current: bool = await call.query(
-        IS_CURRENT,
-        run,
-        result_type=bool,
-        reject_condition=QueryRejectCondition.NOT_OPEN,
-        rpc_timeout=timedelta(seconds=3),
-    )
-    return is_current
+# Without an end: a tool that failed because nobody answered would lose what it was woken for. Its own end, a Stop or
+# its timeout, cancels the question.
+@retry(retry=retry_if_exception_type(RPCError), wait=wait_exponential(multiplier=0.1, max=2))
+async def _ask(
+    call: WorkflowHandle[Any, Any],
+    name: str,
+    as_type: type[T],
+    argument: Any,
+    reject: QueryRejectCondition | None = None,
+) -> T:
+    try:
+        return await query(call, name, as_type, argument, within=_ONE_TRY, reject=reject)
+    except RPCError as error:
+        if error.status == RPCStatusCode.NOT_FOUND:
+            raise StaleRun(GIVEN_UP) from error
+        raise
 
 
 def call_of(client: Client, input: ToolRunInput) -> WorkflowHandle[Any, Any]:

@@ -26,6 +26,7 @@ from temporalio.exceptions import ApplicationError, WorkflowAlreadyStartedError
 from temporalio.service import RPCError, RPCStatusCode
 from tenacity import AsyncRetrying, retry_if_exception_type, stop_after_delay, wait_random_exponential
 
+from tarry.asking import query
 from tarry.client.errors import AgentRefused, NoSuchAgents, ServerUnavailable, reaching_server
 from tarry.connect import sending_inline
 from tarry.core.paths import root_of
@@ -240,17 +241,16 @@ class AgentTree:
     async def _query(self, name: str, as_type: type[M], *args: Any) -> M:
         async def asking() -> M:
             try:
-                answer: M = await self._handle.query(name, *args, result_type=as_type, rpc_timeout=_ONE_TRY)
+                return await query(self._handle, name, as_type, *args, within=_ONE_TRY)
             except WorkflowQueryFailedError as error:
                 raise NoSuchAgents(f"{self.id} is no tree of agents") from error
             except RPCError as error:
                 if error.status == RPCStatusCode.NOT_FOUND:
                     raise self._over() from error
-                if error.status != RPCStatusCode.RESOURCE_EXHAUSTED:
-                    raise
                 # A server keeps few queries of one workflow, and many agents ask at once.
+                if error.status not in (RPCStatusCode.RESOURCE_EXHAUSTED, RPCStatusCode.UNAVAILABLE):
+                    raise
                 raise _AskAgain(" ".join(error.message.split())) from error
-            return answer
 
         return await self._patiently(asking)
 

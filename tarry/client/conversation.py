@@ -14,6 +14,7 @@ from temporalio.client import (
 from temporalio.service import RPCError, RPCStatusCode
 
 from tarry.api.conversing import Send, Start
+from tarry.asking import query
 from tarry.client.checks import checked_change, checked_content, checked_id, with_output
 from tarry.client.commits import Sender, commit_with
 from tarry.client.compactions import Compaction, ask_for_compaction
@@ -268,12 +269,11 @@ class Conversation(Watched):
 
     async def _query(self, name: str, as_type: type[M]) -> M:
         try:
-            answer: M = await self._client.get_workflow_handle(self.id).query(name, result_type=as_type)
+            return await query(self._client.get_workflow_handle(self.id), name, as_type)
         except RPCError as error:
             if error.status == RPCStatusCode.NOT_FOUND:
                 raise NoSuchConversation(f"there is no conversation {self.id}") from error
             raise
-        return answer
 
     @reaching_server()
     async def usage(self) -> Ledger:
@@ -311,12 +311,11 @@ class Conversation(Watched):
         """Where the open run stands; None: it is placed, and its workflow not yet started."""
         handle = self._client.get_workflow_handle(generation_id)
         try:
-            view: GenerationView = await handle.query(VIEW, result_type=GenerationView)
+            return await query(handle, VIEW, GenerationView)
         except RPCError as error:
             if error.status == RPCStatusCode.NOT_FOUND:
                 return None
             raise
-        return view
 
     @reaching_server()
     async def compact(self, instructions: str = "", *, request_id: str | None = None) -> Compaction:

@@ -12,7 +12,12 @@ from datetime import UTC, datetime, timedelta
 
 from google.protobuf.timestamp_pb2 import Timestamp
 from temporalio.api.deployment.v1 import WorkerDeploymentInfo, WorkerDeploymentVersion
-from temporalio.api.enums.v1 import TaskQueueType, WorkerDeploymentVersionStatus, WorkerVersioningMode
+from temporalio.api.enums.v1 import (
+    RoutingConfigUpdateState,
+    TaskQueueType,
+    WorkerDeploymentVersionStatus,
+    WorkerVersioningMode,
+)
 from temporalio.api.taskqueue.v1 import PollerInfo, TaskQueue
 from temporalio.api.workflowservice.v1 import (
     DescribeTaskQueueRequest,
@@ -22,16 +27,17 @@ from temporalio.api.workflowservice.v1 import (
 )
 from temporalio.client import Client
 from temporalio.service import RPCError, RPCStatusCode
-from tenacity import AsyncRetrying, retry_if_exception, stop_after_delay, wait_fixed
+from tenacity import AsyncRetrying, RetryError, retry_if_exception, retry_if_result, stop_after_delay, wait_fixed
 
 from tarry.attributes import STATE
-from tarry.client.errors import DeployRefused, reaching_server
+from tarry.client.errors import DeployRefused, ServerUnavailable, reaching_server
 from tarry.client.lists import QueueLists, literal
 from tarry.settings import Settings
 
 _POLLED_LATELY = timedelta(seconds=70)
 """A worker asks for work once a minute at least."""
 _KNOWN_PATIENCE = timedelta(seconds=5)
+_TELLING_PATIENCE = timedelta(seconds=30)
 _PAUSE = timedelta(milliseconds=200)
 _REFUSALS = (RPCStatusCode.NOT_FOUND, RPCStatusCode.FAILED_PRECONDITION)
 _STATUSES = {
@@ -180,25 +186,27 @@ async def current_since(client: Client, build: Build) -> datetime | None:
 async def make_current(client: Client, build: Build) -> None:
     """Let all work go to a build, from the next step of each workflow on. Ends a ramp to it; a repeat changes nothing.
 
-    A build whose first worker has only just started is waited for, some seconds.
+    A build whose first worker has only just started is waited for, some seconds. Returns when the server has told all
+    its task queues: until then they may give a step to the build before.
 
     Raises:
         DeployRefused: the server knows no such build, or none of its workers asks for the work of the deployment.
-        ServerUnavailable: no server answers.
+        ServerUnavailable: no server answers; or it was half a minute over telling its task queues, and will go on.
     """
     request = SetWorkerDeploymentCurrentVersionRequest(
         namespace=client.namespace, deployment_name=build.deployment, build_id=build.name, identity=client.identity
     )
     await _change(lambda: client.workflow_service.set_worker_deployment_current_version(request))
+    await _told(client, build.deployment)
 
 
 @reaching_server()
 async def ramp(client: Client, build: Build, percentage: float) -> None:
-    """Let a part of the work go to a build, chosen by workflow id; 0 percent gives it none.
+    """Let a part of the work go to a build, chosen by workflow id; 0 percent gives it none. Returns as `make_current`.
 
     Raises:
         DeployRefused: as `make_current`; or the build is the current one.
-        ServerUnavailable: no server answers.
+        ServerUnavailable: as `make_current`.
     """
     request = SetWorkerDeploymentRampingVersionRequest(
         namespace=client.namespace,
@@ -208,6 +216,7 @@ async def ramp(client: Client, build: Build, percentage: float) -> None:
         identity=client.identity,
     )
     await _change(lambda: client.workflow_service.set_worker_deployment_ramping_version(request))
+    await _told(client, build.deployment)
 
 
 @reaching_server()
@@ -272,6 +281,27 @@ async def _change(ask: Callable[[], Awaitable[object]]) -> None:
         if not _is_refusal(error):
             raise
         raise DeployRefused(" ".join(error.message.split())) from error
+
+
+async def _told(client: Client, deployment: str) -> None:
+    """Return when all task queues know of the newest change. A server that does not say so is believed to have told."""
+    attempts = AsyncRetrying(
+        retry=retry_if_result(_is_telling),
+        stop=stop_after_delay(_TELLING_PATIENCE),
+        wait=wait_fixed(_PAUSE),
+    )
+    try:
+        await attempts(_described, client, deployment)
+    except RetryError as error:
+        raise ServerUnavailable(
+            f"the routing of {deployment} is changed, and the server is still telling its task queues: "
+            "`tarry deploy status` shows whose turn it is"
+        ) from error
+
+
+def _is_telling(found: WorkerDeploymentInfo | None) -> bool:
+    state = RoutingConfigUpdateState.ROUTING_CONFIG_UPDATE_STATE_IN_PROGRESS
+    return found is not None and found.routing_config_update_state == state
 
 
 def _is_refusal(error: BaseException) -> bool:

@@ -15,7 +15,7 @@ from typing import TypeVar
 from temporalio.client import Client, WorkflowQueryFailedError
 from temporalio.service import RPCError, RPCStatusCode
 
-from tarry.asking import QUERY_TIMEOUT
+from tarry.asking import QUERY_TIMEOUT, query
 from tarry.client.errors import NoSuchConversation, ServerUnavailable
 from tarry.client.listening import OVERDUE
 from tarry.client.questions import open_questions
@@ -201,14 +201,13 @@ class Looker:
         """
         handle = self._client.get_workflow_handle(workflow_id)
         try:
-            found: T = await handle.query(name, args=list(arguments), result_type=answer, rpc_timeout=self.timeout)
+            return await query(handle, name, answer, *arguments, within=self.timeout)
         except RPCError as error:
             if error.status == RPCStatusCode.NOT_FOUND:
                 return None
             raise Silence from error
         except WorkflowQueryFailedError as error:
             raise Silence from error
-        return found
 
     async def _see(self, news: Collection[str]) -> None:
         """Describe the run and those of its calls that have news, and look below."""

@@ -10,6 +10,7 @@ import pytest
 
 from tarry.client import Submission
 from tarry.embedded import EmbeddedServer
+from tests.support.deployed_app import HOLD
 from tests.support.deployed_drills import DeployedDrill, Went
 
 NAP = 10
@@ -139,6 +140,33 @@ async def test_step_back_below_a_guard_holds_what_has_passed_it_until_the_way_fo
         await on.make_current("v1")
         await on.tell(hear, "bells")
         await on.failed(hear)
+        await on.make_current("v2")
+
+        went = await on.went(submission)
+
+        assert (went.answer, went.runs) == (
+            "v2 heard bells; v2 confirmed",
+            ["v2 hear", "v2 hear", "v2 confirm"],
+        )
+
+
+async def test_tool_that_runs_on_during_a_step_back_reads_what_it_was_told_when_a_build_fits_again(
+    drills: Drills,
+) -> None:
+    """What it asks its call is answered by nobody meanwhile, and that is no failure of it."""
+    async with drills() as on:
+        await on.build("v1")
+        await on.build("v2", DRILL_CHANGED="guarded")
+        await on.make_current("v2")
+        submission = await on.submit("hear")
+        hear = await on.parked("hear")
+        (hold := on.folder / HOLD).touch()
+        await on.tell(hear, "bells")
+        await on.begun(2)
+        await on.make_current("v1")
+        await on.misfit(hear)
+        hold.unlink()
+        await on.misfit(hear)
         await on.make_current("v2")
 
         went = await on.went(submission)

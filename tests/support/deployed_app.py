@@ -9,8 +9,10 @@ or not.
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Sequence
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel
@@ -34,6 +36,8 @@ from workflows.task.loop import Loop
 BUILD = os.environ.get("TARRY_BUILD", "")
 EXTRA = "test-extra-step"
 KEY = "done"
+HOLD = "hold"
+"""While the folder has a file of this name, a woken tool does not look yet at what it was told."""
 
 
 class Word(BaseModel):
@@ -51,6 +55,8 @@ def _began(name: str, api: ToolApi) -> None:
 
 
 def _heard(api: ToolApi) -> str:
+    while (Path(os.environ["DRILL_FOLDER"]) / HOLD).exists():
+        time.sleep(0.02)
     found = api.read_signal_sync(WORD, KEY)
     return found.value.text if isinstance(found, Received) else "nothing"
 

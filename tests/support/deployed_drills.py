@@ -9,11 +9,14 @@ from pathlib import Path
 from typing import Any
 
 from temporalio.api.enums.v1 import EventType
+from temporalio.service import RPCError
 
+from tarry.asking import QUERY_TIMEOUT, query
 from tarry.attributes import STATE, TOOL
 from tarry.client import Submission
 from tarry.connect import sending_inline
 from tarry.core.subagents.protocol import AGENT_ID
+from tarry.core.waiting import TASK, TaskView
 from tarry.embedded import EmbeddedServer
 from tarry.processes import Child
 from tests.support.command import Command, Done
@@ -94,6 +97,26 @@ class DeployedDrill(Drill):
             )
 
         await eventually(has_failed)
+
+    async def begun(self, runs: int) -> None:
+        """Return when that many runs of tools have begun."""
+
+        async def have_begun() -> bool:
+            return len(self.lines("ledger")) >= runs
+
+        await eventually(have_begun)
+
+    async def misfit(self, task_id: str) -> None:
+        """Return when a task's history does not fit the code of the worker that is asked about it."""
+
+        async def does_not_fit() -> bool:
+            try:
+                await query(self.harness.client.get_workflow_handle(task_id), TASK, TaskView, within=QUERY_TIMEOUT)
+            except RPCError as error:
+                return "does not fit the history" in error.message
+            return False
+
+        await eventually(does_not_fit)
 
     async def behaviours(self) -> set[str]:
         """How all workflows of the queue go from build to build, as the server has it."""
