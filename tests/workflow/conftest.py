@@ -23,7 +23,10 @@ LOWERED = (
 @pytest.fixture(scope="session")
 async def lowered_server() -> AsyncIterator[EmbeddedServer]:
     """A real server in memory with lowered limits, for the whole session."""
+    lowered = EmbeddedServer()
+    # Only while it starts: another server that starts later in this process has the limits of every day.
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(embedded, "DYNAMIC_CONFIG", (*embedded.DYNAMIC_CONFIG, *LOWERED))
-        async with EmbeddedServer() as running:
-            yield running
+        await lowered.start()
+    async with lowered:
+        yield lowered
