@@ -7,6 +7,7 @@ from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
 from typing import Any, TypeVar
 
+from activities.agents.lost import is_over
 from activities.reports import Reports
 from activities.run.offering import Offering
 from tarry.api.agents import TreeApi
@@ -156,6 +157,7 @@ class CallersTree(TreeApi):
             if self.is_root:
                 raise ValueError("nobody is above the root to report to: answer instead")
             own, parent_id, parent_path = await self._above()
+            await self._require_open(parent_id, parent_path)
             limit = (await self._tree.snapshot()).settings.max_output_bytes
             content = bound_text(text, max_bytes=limit, max_lines=MANY_LINES)
             note = f"\n\n[{content.dropped_bytes} more bytes were left out]" if content.is_cut else ""
@@ -168,6 +170,12 @@ class CallersTree(TreeApi):
             return parent_path
 
         return await self._do(reporting)
+
+    async def _require_open(self, parent_id: str, path: str) -> None:
+        """To write to a conversation that is over would begin another one under its id."""
+        client = self._harness.client
+        if await is_over(client, parent_id) or (await self._harness.agents(parent_id)).id != self._tree.id:
+            raise AgentRefused("unknown_target", f"{path} is over, and reads no report")
 
     async def _above(self) -> tuple[str, str, str]:
         """The own path; conversation and path of the parent."""

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+from temporalio.client import WorkflowExecutionStatus
+
 from tarry.embedded import EmbeddedServer
 from tarry.testing import call, say
 from tests.support.answers import ask
-from tests.support.delegating import delegation
+from tests.support.delegating import Delegation, delegation
+from tests.support.held import HeldTool
+from tests.support.waiting import eventually
 from tests.workflow.test_steers import users
 
 START = call("subagent", agent="scout", prompt="Look.", task_name="look")
@@ -67,3 +72,30 @@ async def test_report_of_a_nested_child_goes_to_its_own_parent(server: EmbeddedS
 
     assert made.heard.users("lead") == ["Lead.", "[A report of the agent /root/lead/look, not of a person]\nHalf."]
     assert users(answer.entries) == ["go"]
+
+
+@pytest.mark.parametrize("anew", [False, True], ids=["over", "another one under its id"])
+async def test_report_to_a_parent_that_is_over_is_refused_and_begins_no_conversation(
+    server: EmbeddedServer, tmp_path: Path, anew: bool
+) -> None:
+    held = HeldTool()
+    child = [call("work", what="a"), call("report", message="Half of it is done."), say("found")]
+    async with delegation(server, tmp_path, [START, say("started")], {"scout": child}, tools=[held.tool]) as made:
+        await ask(made.root)
+        await held.begun()
+        handle = made.on.client.get_workflow_handle(made.root.id)
+        await handle.terminate()
+        if anew:
+            await made.root.write("another conversation")
+        held.go.set()
+        await eventually(lambda: _requests(made), lambda number: number == 3)
+        status = (await handle.describe()).status
+        said = [entry for entry in await made.root.transcript() if entry.kind == "user"] if anew else []
+
+    assert status == (WorkflowExecutionStatus.RUNNING if anew else WorkflowExecutionStatus.TERMINATED)
+    assert said == []
+    assert made.heard.requests["scout"][-1].messages[-1].text.splitlines()[-1] == "/root is over, and reads no report"
+
+
+async def _requests(made: Delegation) -> int:
+    return len(made.heard.requests["scout"])
