@@ -67,6 +67,7 @@ class Looker:
         self._calls: dict[int, CallSight] = {}
         self._entries: tuple[Entry, ...] = ()
         self._settled: tuple[SubmissionView, ...] = ()
+        self._gone: list[str] = []
         self._below = Below(client, conversation_id)
         self._unread: set[str] = {conversation_id}
         self._asked = 0.0
@@ -186,10 +187,12 @@ class Looker:
             raise Silence from error
 
     async def _settle(self, old: ConversationView | None, new: ConversationView) -> None:
-        """Ask what became of the submissions that are neither queued nor placed any more."""
-        gone = [one for one in (*old.placed, *old.queued) if one not in (*new.placed, *new.queued)] if old else []
-        for request_id in gone:
-            found = await self._query(self._id, SUBMISSION, SubmissionLookup, request_id)
+        """Ask what became of the submissions that are neither queued nor placed any more, each until it is told."""
+        if old is not None:
+            self._gone += [one for one in (*old.placed, *old.queued) if one not in (*new.placed, *new.queued)]
+        while self._gone:
+            found = await self._query(self._id, SUBMISSION, SubmissionLookup, self._gone[0])
+            del self._gone[0]
             if found is not None and found.submission is not None:
                 self._settled = (*self._settled, found.submission)[-MAX_SETTLED:]
 

@@ -5,14 +5,19 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from pathlib import Path
+from typing import Any
 
 import pytest
+from temporalio.client import WorkflowHandle
+from temporalio.service import RPCError, RPCStatusCode
 
-from tarry.client import NoSuchConversation
+from tarry.asking import query
+from tarry.client import NoSuchConversation, looking
 from tarry.client.watch import MAX_PENDING, Change, Listener, whole
 from tarry.core.live import LiveView
 from tarry.core.live_events import Snapshot
 from tarry.core.messages import ToolMessage, Usage
+from tarry.core.protocol import SUBMISSION
 from tarry.core.transcript import Position
 from tarry.embedded import EmbeddedServer
 from tarry.testing import ScriptedModel, call, calls, fail, say
@@ -242,3 +247,29 @@ async def test_slow_listener_gets_the_view_in_place_of_what_it_missed() -> None:
     listener.end()
 
     assert [change async for change in listener] == [whole(view.model_copy(update={"runs": MAX_PENDING}))]
+
+
+async def test_an_end_that_nobody_told_at_first_is_told_as_soon_as_somebody_answers(
+    server: EmbeddedServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = HeldModel(ScriptedModel([say("done")]))
+    silences: list[str] = []
+
+    async def sometimes(handle: WorkflowHandle[Any, Any], name: str, *rest: Any, **more: Any) -> Any:
+        if name == SUBMISSION and len(silences) < 2:
+            silences.append(name)
+            raise RPCError("nobody answered in time", RPCStatusCode.DEADLINE_EXCEEDED, b"")
+        return await query(handle, name, *rest, **more)
+
+    monkeypatch.setattr(looking, "query", sometimes)
+    async with stage(server, app_of(model), tmp_path) as on:
+        conversation = on.harness.conversation()
+        await conversation.submit("go", request_id="first")
+        async with watching(conversation) as watch:
+            await watch.shows(lambda view: view.run is not None)
+            model.go.set()
+            settled = (await watch.shows(lambda view: view.settled)).settled
+
+    assert [(one.request_id, one.status, one.answer_text) for one in settled] == [("first", "done", "done")]
+    assert silences == [SUBMISSION] * 2
+    assert watch.types.count("submission") == 1
