@@ -14,7 +14,7 @@ from temporalio.client import (
 from temporalio.service import RPCError, RPCStatusCode
 
 from tarry.api.conversing import Send, Start
-from tarry.asking import query
+from tarry.asking import ask
 from tarry.client.checks import checked_change, checked_content, checked_id, with_output
 from tarry.client.commits import Sender, commit_with
 from tarry.client.compactions import Compaction, ask_for_compaction
@@ -231,6 +231,7 @@ class Conversation(Watched):
         """
         return await DocumentReader(self._client).all(self.id, as_of)
 
+    @reaching_server()
     async def commit(
         self,
         *,
@@ -269,7 +270,7 @@ class Conversation(Watched):
 
     async def _query(self, name: str, as_type: type[M]) -> M:
         try:
-            return await query(self._client.get_workflow_handle(self.id), name, as_type)
+            return await ask(self._client, self.id, name, as_type)
         except RPCError as error:
             if error.status == RPCStatusCode.NOT_FOUND:
                 raise NoSuchConversation(f"there is no conversation {self.id}") from error
@@ -309,9 +310,8 @@ class Conversation(Watched):
 
     async def _open_run(self, generation_id: str) -> GenerationView | None:
         """Where the open run stands; None: it is placed, and its workflow not yet started."""
-        handle = self._client.get_workflow_handle(generation_id)
         try:
-            return await query(handle, VIEW, GenerationView)
+            return await ask(self._client, generation_id, VIEW, GenerationView)
         except RPCError as error:
             if error.status == RPCStatusCode.NOT_FOUND:
                 return None

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from pathlib import Path
+from typing import Any, TypeVar
 
 import pytest
-from temporalio.client import Client
+from temporalio.client import Client, WorkflowHandle
+from temporalio.service import RPCError, RPCStatusCode
 
-from tarry import embedded
+from tarry import DurableTask, Start, embedded
 from tarry.client import (
     Harness,
     InputTooLarge,
@@ -20,6 +22,7 @@ from tarry.client import (
 )
 from tarry.connect import INLINE_BYTES, data_converter
 from tarry.core.inbox import MAX_CONTENT
+from tarry.core.ledger import Ledger
 from tarry.core.protocol import GENERATION, RETRY
 from tarry.core.transcript import PageRef
 from tarry.embedded import EmbeddedServer
@@ -30,6 +33,8 @@ from tarry.tools import tool
 from tests.support.held import HeldModel, HeldTool
 from tests.support.shell import succeeds
 from tests.support.stage import Stage, app_of, idle_stage, stage
+
+T = TypeVar("T")
 
 LARGEST = ["x" * MAX_CONTENT, '"' * MAX_CONTENT, "あ" * (MAX_CONTENT // 3)]
 
@@ -223,11 +228,42 @@ async def test_silent_server_is_one_error_for_everything_that_is_asked_of_it(tmp
     conversation = harness.conversation()
 
     asked = [conversation.submit("x"), conversation.view(), conversation.transcript(), conversation.abort()]
-    ends = await asyncio.gather(*asked, harness.retry("x"), listed(harness), return_exceptions=True)
+    committed = conversation.commit(tasks=[Start(DurableTask("app.rest", int, int), 1, "rest")])
+    ends = await asyncio.gather(*asked, committed, harness.retry("x"), listed(harness), return_exceptions=True)
 
-    assert [type(end) for end in ends] == [ServerUnavailable] * 6
+    assert [type(end) for end in ends] == [ServerUnavailable] * 7
     assert {"\n" in str(end) for end in ends} == {False}
 
 
 async def listed(harness: Harness) -> list[object]:
     return [item async for item in harness.work()]
+
+
+async def test_what_a_worker_took_along_as_it_was_lost_is_asked_again(
+    server: EmbeddedServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = HeldModel(ScriptedModel([say("done")]))
+    async with stage(server, app_of(model), tmp_path) as on:
+        conversation = on.harness.conversation()
+        await conversation.submit("go")
+        await model.asked.wait()
+
+        assert [entry.kind for entry in await lost_once(monkeypatch, conversation.transcript)] == ["user"]
+        assert await lost_once(monkeypatch, conversation.usage) == Ledger()
+        model.go.set()
+
+
+async def lost_once(monkeypatch: pytest.MonkeyPatch, ask: Callable[[], Awaitable[T]]) -> T:
+    """The answer, where of every question the first attempt is never answered."""
+    asked: set[tuple[str, str]] = set()
+    answered = WorkflowHandle.query
+
+    async def losing(self: WorkflowHandle[Any, Any], name: str, *args: Any, **named: Any) -> Any:
+        if (self.id, name) not in asked:
+            asked.add((self.id, name))
+            raise RPCError("its worker was lost", RPCStatusCode.DEADLINE_EXCEEDED, b"")
+        return await answered(self, name, *args, **named)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(WorkflowHandle, "query", losing)
+        return await ask()
