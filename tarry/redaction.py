@@ -8,12 +8,13 @@ from __future__ import annotations
 import copy
 import logging
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from signals.data import clean
 from signals.parking import Ask
 from tarry.core.protocol import ResolvedCall
+from tarry.core.results import plain_json
 
 HIDDEN = "[not shown]"
 
@@ -53,15 +54,18 @@ def show(redact: Redact, shown: Shown) -> Any:
 
 
 def left_by(redact: Redact, shown: Shown) -> Any | None:
-    """What a redactor leaves; None where it raises, or returns something of another kind."""
+    """What a redactor leaves, as JSON data; None where it raises, or returns something of another kind.
+
+    It is asked about a copy: what it changes there changes nothing that runs.
+    """
     kind = dict if shown.field == "arguments" else str
     try:
-        left = redact(shown)
+        left = redact(replace(shown, value=copy.deepcopy(shown.value)))
+        return plain_json(left) if isinstance(left, kind) else None
     except Exception as error:  # application code may raise anything
         if shown.field != "log":
             _LOG.warning("a redactor failed at %s of %s: %s", shown.field, shown.tool, type(error).__name__)
         return None
-    return left if isinstance(left, kind) else None
 
 
 def show_calls(redact: Redact | None, calls: Iterable[ResolvedCall]) -> tuple[ResolvedCall, ...]:
@@ -88,11 +92,18 @@ class LogRedaction(logging.Filter):
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Let the record out as it may be."""
-        record.msg, record.args = show(self._redact, Shown("log", record.getMessage())), None
+        record.msg, record.args = show(self._redact, Shown("log", _line(record))), None
         if record.exc_info:
             trace = logging.Formatter().formatException(record.exc_info)
             record.exc_text, record.exc_info = show(self._redact, Shown("log", trace)), None
         return True
+
+
+def _line(record: logging.LogRecord) -> str:
+    try:
+        return record.getMessage()
+    except Exception:  # of arguments that do not fit: a filter that raised would raise at who logs
+        return str(record.msg)
 
 
 def redact_logs(redact: Redact | None) -> None:
@@ -103,4 +114,4 @@ def redact_logs(redact: Redact | None) -> None:
 
 
 def _shown(redact: Redact, call: ResolvedCall) -> ResolvedCall:
-    return call.model_copy(update={"shown": show(redact, Shown("arguments", copy.deepcopy(call.arguments), call.tool))})
+    return call.model_copy(update={"shown": show(redact, Shown("arguments", call.arguments, call.tool))})

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import io
 import logging
+from datetime import date
 from typing import Any
 
 import pytest
+from pydantic import SecretStr
 
 from signals.parking import Ask
 from tarry.core.protocol import CallError, ResolvedCall
@@ -46,13 +48,21 @@ def test_a_question_is_shown_as_the_redactor_leaves_it() -> None:
     assert ask == Ask(text="Pay with …?", for_whom="ana")
 
 
-@pytest.mark.parametrize("redactor", [broken, lambda _: None, lambda _: 3, lambda shown: [shown.value]])
+@pytest.mark.parametrize(
+    "redactor", [broken, lambda _: None, lambda _: 3, lambda shown: [shown.value], lambda _: {"card": object()}]
+)
 def test_a_redactor_that_fails_lets_nothing_out(redactor: Any, caplog: pytest.LogCaptureFixture) -> None:
     (call,) = show_calls(redactor, [CALL])
     ask = show_ask(redactor, Ask(text="Pay with 4711?"), "pay")
 
     assert (call.shown, ask) == ({}, Ask(text=HIDDEN))
     assert "4711" not in caplog.text
+
+
+def test_what_a_redactor_leaves_is_kept_as_json_data() -> None:
+    (call,) = show_calls(lambda _: {"card": SecretStr("4711"), "on": date(2030, 1, 31), 1: float("nan")}, [CALL])
+
+    assert call.shown == {"card": "**********", "on": "2030-01-31", "1": None}
 
 
 def test_a_call_that_cannot_run_is_not_asked_about() -> None:
@@ -80,3 +90,14 @@ def test_log_lines_and_tracebacks_pass_through_the_redactor() -> None:
     assert "paying with … failed" in logged(without_cards)
     assert "ValueError: the card … was declined" in logged(without_cards)
     assert logged(broken) == f"{HIDDEN}\n{HIDDEN}\n"
+
+
+def test_a_line_whose_arguments_do_not_fit_harms_nobody_who_logs_it() -> None:
+    written = io.StringIO()
+    handler = logging.StreamHandler(written)
+    handler.addFilter(LogRedaction(without_cards))
+    logger = logging.Logger("test")
+    logger.addHandler(handler)
+    logger.warning("paid %d with 4711", "three")
+
+    assert written.getvalue() == "paid %d with …\n"

@@ -82,3 +82,29 @@ async def test_a_note_a_question_and_summaries_show_what_the_redactor_leaves_and
     assert set(shown) == {"pay(amount=3)"}
     [result] = [message for message in asked[-1].messages if isinstance(message, ToolMessage)]
     assert f"paid with {CARD}" in result.text
+
+
+async def test_whatever_a_redactor_does_the_tool_runs_with_what_the_model_sent(
+    server: EmbeddedServer, tmp_path: Path
+) -> None:
+    ran: list[dict[str, str]] = []
+
+    @tool
+    def send(to: dict[str, str]) -> str:
+        """Send."""
+        ran.append(to)
+        return "sent"
+
+    def careless(shown: Shown) -> Any:
+        if shown.field != "arguments":
+            return shown.value
+        shown.value["to"].clear()
+        return shown.value | {"left": object()}
+
+    model = ScriptedModel([call("send", to={"iban": "DE1"}), say("done")])
+    app = App(model=model, extensions=[Extension("test", [send])], redact=careless)
+    async with stage(server, app, tmp_path, trace_content=True) as on:
+        submission = await on.harness.conversation().submit("send")
+        view = await submission.wait()
+
+    assert (view.answer_text, ran) == ("done", [{"iban": "DE1"}])

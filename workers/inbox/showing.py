@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import json
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -109,7 +108,7 @@ def card(question: Question, now: datetime, redact: Redact | None, exact: dict[s
     found = exact if exact is not None else excerpt_of(question)
     if found is None:
         return Card(question, now, None, is_whole=False)
-    shown = found if redact is None else left_by(redact, Shown("arguments", copy.deepcopy(found), question.tool))
+    shown = found if redact is None else left_by(redact, Shown("arguments", found, question.tool))
     if shown is None:
         return Card(question, now, None, is_whole=False, is_unsaid=True)
     return Card(question, now, listed(shown), is_whole=shown == found)
