@@ -8,9 +8,13 @@ from dataclasses import dataclass, field
 
 from google.protobuf.message import Message
 from temporalio.api.common.v1 import Payload
+from temporalio.api.history.v1 import MarkerRecordedEventAttributes
 from temporalio.client import Client
 
 from tarry.codec.unreadable import ENCODING, key_id
+
+_PATCH = "core_patch"
+"""A marker of the SDK: it holds the id of one of our patches, and passes no codec."""
 
 CLEAR = "clear"
 """In place of a key's id: not encrypted."""
@@ -39,11 +43,13 @@ async def take_census(client: Client, query: str) -> Census:
 
 
 def key_ids(message: Message) -> Iterator[str]:
-    """The id of the key of each payload in a message; search attributes are never encrypted, and do not count."""
+    """The id of the key of each payload in a message; search attributes and patches are not encrypted: none counts."""
     if isinstance(message, Payload):
         # A reference into the store is in the clear, and what it leads to is none of history's.
         if not message.external_payloads:
             yield key_id(message) if message.metadata.get("encoding") == ENCODING else CLEAR
+        return
+    if isinstance(message, MarkerRecordedEventAttributes) and message.marker_name == _PATCH:
         return
     for descriptor, value in message.ListFields():
         if descriptor.message_type is None or descriptor.name in ("search_attributes", "header"):

@@ -27,7 +27,7 @@ from tarry.processes import environment_of
 from tarry.settings import Settings, SettingsError
 from tests.support.command import Command, interrupt
 from tests.support.keys import VARIABLES, codec
-from tests.support.parking import ANSWER, Waits, envelope, start, waiting_app
+from tests.support.parking import ANSWER, Answer, Waits, envelope, start, waiting_app
 from tests.support.programs import ROOT
 from tests.support.shell import succeeds
 from tests.support.stage import stage
@@ -292,3 +292,19 @@ async def test_keys_that_open_work_needs_are_counted_without_a_key(
     assert counted["workflows"] == 2
     assert counted["keys"]["old"]["workflows"] == [first.id]
     assert counted["keys"]["clear"]["workflows"] == [second.id]
+
+
+async def test_ids_of_patches_which_nobody_encrypts_do_not_count_as_clear(
+    server: EmbeddedServer, tarry: Command, tmp_path: Path
+) -> None:
+    waits = Waits(Sleep(signals=[ANSWER.key("done")], until=timedelta(hours=1)))
+    async with stage(server, waiting_app(waits.tool), tmp_path, **codec("old")) as on:
+        call = await start(on, waits.tool)
+        await call.parked()
+        await on.harness.signal(call.id, ANSWER, "done", Answer(text="yes"), by="Ana")
+        await call.ends()
+        done = await tarry.run("keys", "used", "--query", f"WorkflowId = '{call.id}'", "--json")
+        history = await on.client.get_workflow_handle(call.id).fetch_history()
+
+    assert [event.marker_recorded_event_attributes.marker_name for event in history.events].count("core_patch") == 1
+    assert list(done.json["keys"]) == ["old"]
