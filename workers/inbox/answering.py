@@ -124,6 +124,11 @@ class Answering:
         first = await self._first(found, answer.task_id, answer.label, answer.delivery_id)
         return first or ("closed", receipts.over(found))
 
+    async def moved_on(self, answer: Answer) -> tuple[Kind, str]:
+        """What became of it where the task asks something else: this may have been answered before."""
+        kind, text = await self.became(answer)
+        return (kind, text) if kind in ("delivered", "duplicate") else ("changed", receipts.CHANGED)
+
     async def _first(self, found: LastSeen, task_id: str, shown: str, delivery_id: str) -> tuple[Kind, str] | None:
         """Which answer has the key that lists show so: this one, or whose; None where nothing tells of any."""
         for one in found.decided:
@@ -142,7 +147,7 @@ class Answering:
         if asked is None:
             return await self.became(answer)
         if not answer.fits(asked):
-            return await self._moved_on(answer)
+            return await self.moved_on(answer)
         target = Target(task_id=answer.task_id, signal=answer.signal, key=answer.key)
         reply = await self._road.of_person(target, answer.value, answer.delivery_id, answer.version)
         match reply.answer:
@@ -157,11 +162,6 @@ class Answering:
                 return "unavailable", receipts.UNAVAILABLE
             case _:
                 return await self.became(answer)
-
-    async def _moved_on(self, answer: Answer) -> tuple[Kind, str]:
-        """The task asks something else: this may have been answered before."""
-        kind, text = await self.became(answer)
-        return (kind, text) if kind in ("delivered", "duplicate") else ("changed", receipts.CHANGED)
 
     async def _receipts(self, task_id: str) -> list[Any]:
         """What the task itself knows, where a worker is up to tell it."""

@@ -12,6 +12,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 from temporalio.client import Client
+from temporalio.service import RPCError
 
 from tarry.app import App
 from tarry.client.decisions import decisions
@@ -113,7 +114,10 @@ class Inbox:
             told = await self._answering.send(answer, asked)
         LOG.info("%s: answer of %.200r to %.200r", told.kind, visit.person, told.task_id)
         if told.kind in ("changed", "invalid", "unavailable") and asked is not None:
-            return await self._question(visit, told.task_id, told, written)
+            try:
+                return await self._question(visit, told.task_id, told, written)
+            except (ServerUnavailable, RPCError):  # what is true of the answer is told without the question, too
+                return visit.page("message.html", STATUS[told.kind], title="Not now", text=told.text)
         there = f"/inbox?{urlencode({'told': self._door.sessions.sealed(told.data, visit.person)})}"
         return RedirectResponse(there, 303, HEADERS)
 
