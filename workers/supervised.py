@@ -77,7 +77,10 @@ class Supervised:
         self._stopping = asyncio.create_task(self._child.stop(self._patience))
 
     async def _tell_first_work(self) -> None:
-        found = await self._child.says(rf"(?<={re.escape(FIRST_WORK)})[^\s\"]+(?=[\"\n])", WORK_PATIENCE)
+        try:
+            found = await self._child.says(rf"(?<={re.escape(FIRST_WORK)})[^\s\"]+(?=[\"\n])", WORK_PATIENCE)
+        except OSError:  # somebody took its log away: it works all the same
+            return
         if found is not None:
             self._pass("working")
             self._say("working", work=found, cause=self._start.cause, seconds=dict(self._seconds))

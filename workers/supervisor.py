@@ -225,6 +225,12 @@ async def supervise(app: str, serves: Sequence[str], settings: Settings, tell: T
     tell("ended", exit_code=0)
 
 
+def said(line: str) -> None:
+    """Print it; where nobody reads any more go on: an error here would end all workers as a crash does."""
+    with contextlib.suppress(OSError):
+        print(line, flush=True)
+
+
 def _on_signals(supervisor: Supervisor) -> None:
     is_told = False
 
@@ -246,7 +252,7 @@ def main() -> None:
     parser.add_argument("--app", help="module:attribute; TARRY_APP by default")
     parser.add_argument("--json", action="store_true", help="print one JSON object a line")
     arguments = parser.parse_args()
-    tell = teller(lambda line: print(line, flush=True), _now, as_json=arguments.json)
+    tell = teller(said, _now, as_json=arguments.json)
     try:
         settings = load_settings()
         begin_logging(settings, "supervisor", "warning")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import signal
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -20,7 +21,7 @@ from tarry.core.scaling import ScalingRules
 from tarry.processes import Child
 from tarry.settings import Settings, SettingsError
 from tests.support.waiting import eventually
-from workers.supervisor import Supervisor, own_folder, rules_of
+from workers.supervisor import Supervisor, own_folder, rules_of, said
 from workers.supervisor_lines import teller
 
 SERVES = "import time; print('ready', flush=True); time.sleep(600)"
@@ -204,3 +205,25 @@ async def test_a_supervisor_that_is_cancelled_stops_its_workers(tmp_path: Path) 
         await running
 
     assert [facts["code"] for facts in bench.of("stopped")] == [-15]
+
+
+async def test_a_worker_whose_log_is_taken_away_is_looked_after_all_the_same(tmp_path: Path) -> None:
+    async with Bench(tmp_path, SERVES).running() as bench:
+        [serving] = await bench.until("serving")
+        (tmp_path / "1.log").unlink()
+        os.kill(serving["pid"], signal.SIGKILL)
+        [died] = await bench.until("died")
+        await bench.until("serving", 2)
+
+    assert (died["code"], [facts["code"] for facts in bench.of("stopped")]) == (-9, [-15])
+
+
+def test_a_line_that_nobody_can_read_any_more_ends_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    nobody_reads = os.fdopen(writing, "w")
+    monkeypatch.setattr(sys, "stdout", nobody_reads)
+    said("worker 1 serves")
+    monkeypatch.undo()
+    with contextlib.suppress(BrokenPipeError):
+        nobody_reads.close()
