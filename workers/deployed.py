@@ -33,12 +33,12 @@ def deployment_of(settings: Settings) -> WorkerDeploymentConfig | None:
 async def follow(client: Client, task_queue: str, build: Build, fingerprint: str | None = None) -> None:
     """Look for ever whether work goes to `build`: say so, and tell the registry of its hooks each time that it does.
 
-    A server that does not answer is asked again. Without `fingerprint`, for a process without hooks, it only says.
+    A server that does not answer is asked again. Without `fingerprint`, for a process of tools alone, it only says.
     """
     seen: Routing | None = None
     while True:
         try:
-            now = await routing(client, task_queue)
+            now = await routing(client, task_queue, of_tools=fingerprint is None)
             if seen is None or (now.current, now.ramping, now.changed) != (seen.current, seen.ramping, seen.changed):
                 if now.current == build and fingerprint is not None:
                     await _tell(client, task_queue, build, fingerprint)

@@ -36,6 +36,7 @@ from tarry.settings import Settings
 
 _POLLED_LATELY = timedelta(seconds=70)
 """A worker asks for work once a minute at least."""
+_WORKFLOWS, _ACTIVITIES = TaskQueueType.TASK_QUEUE_TYPE_WORKFLOW, TaskQueueType.TASK_QUEUE_TYPE_ACTIVITY
 _KNOWN_PATIENCE = timedelta(seconds=5)
 _TELLING_PATIENCE = timedelta(seconds=30)
 _PAUSE = timedelta(milliseconds=200)
@@ -146,8 +147,10 @@ class DeployStatus:
 
 
 @reaching_server()
-async def routing(client: Client, task_queue: str) -> Routing:
+async def routing(client: Client, task_queue: str, *, of_tools: bool = False) -> Routing:
     """Which workers the queue's work goes to. A build that has just begun to ask may be missing for a second.
+
+    `of_tools`: it is the queue of a worker of a name, which has no workflows.
 
     Raises:
         ServerUnavailable: no server answers.
@@ -155,7 +158,7 @@ async def routing(client: Client, task_queue: str) -> Routing:
     request = DescribeTaskQueueRequest(
         namespace=client.namespace,
         task_queue=TaskQueue(name=task_queue),
-        task_queue_type=TaskQueueType.TASK_QUEUE_TYPE_WORKFLOW,
+        task_queue_type=_ACTIVITIES if of_tools else _WORKFLOWS,
     )
     found = await client.workflow_service.describe_task_queue(request, retry=True)
     info = found.versioning_info

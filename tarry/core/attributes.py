@@ -35,7 +35,7 @@ WORKER = Attribute("TarryWorker", "Keyword")
 DECIDED = Attribute("TarryDecided", "Datetime")
 """When a person's answer last woke the task."""
 
-# Nothing sets this yet: subagents will. It is registered from the start, since a workflow that sets one which its
+# Nothing sets this yet. It is registered from the start, since a workflow that sets one which its
 # namespace does not know is stuck.
 PATH = Attribute("TarryPath", "Keyword")
 

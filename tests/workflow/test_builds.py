@@ -19,6 +19,7 @@ from tarry.client.deployments import Build, current_since, deploy_status, make_c
 from tarry.client.errors import DeployRefused
 from tarry.core import registry
 from tarry.core.registry import MadeCurrent, registry_id
+from tarry.core.routing import queue_of
 from tarry.embedded import EmbeddedServer
 from tarry.processes import environment_of
 from tarry.testing import ScriptedModel, call, say
@@ -199,3 +200,23 @@ async def test_command_says_what_it_lacks(server: EmbeddedServer, tmp_path: Path
     assert (lost.code, lost.out) == (2, "")
     assert "Give --deployment or set TARRY_DEPLOYMENT (task queue no-builds has none)" in lost.err
     assert (refused.code, refused.json["error"]["code"]) == (1, "deploy_refused")
+
+
+async def test_a_process_of_tools_alone_says_when_its_build_is_given_their_work(
+    builds: Builds, caplog: pytest.LogCaptureFixture
+) -> None:
+    queue = queue_of(builds.on.settings.task_queue, "special")
+
+    async def said(line: str) -> None:
+        async def found() -> bool:
+            return line in caplog.text
+
+        await eventually(found)
+
+    with caplog.at_level("INFO"):
+        async with builds.worker("v1", app_of(), "special"):
+            following = asyncio.create_task(follow(builds.on.client, queue, builds.build("v1")))
+            await said(f"given no work of task queue {queue}, no build is current")
+            await make_current(builds.on.client, builds.build("v1"))
+            await said(f"build v1 of {builds.deployment} is current on task queue {queue}")
+            following.cancel()
