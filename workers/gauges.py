@@ -22,6 +22,8 @@ from tarry.seeing.metrics import show
 from tarry.settings import Settings
 
 _SHORTEST_PAUSE = 10.0
+_LONGEST_PAUSE = 60.0
+"""An alert takes a look of two minutes ago for a server that is away."""
 _LOAD = 0.1
 """The part of the time that looking may take."""
 
@@ -52,7 +54,12 @@ async def _show_on(client: Client, task_queue: str, meter: MetricMeter) -> None:
             if not is_away:
                 logging.warning("the gauges are not up to date: %s", error)
             is_away = True
-        await asyncio.sleep(max(_SHORTEST_PAUSE, (time.monotonic() - began) * (1 / _LOAD - 1)))
+        await asyncio.sleep(pause_after(time.monotonic() - began))
+
+
+def pause_after(took: float) -> float:
+    """Seconds from a look that took so many to the next one."""
+    return min(_LONGEST_PAUSE, max(_SHORTEST_PAUSE, took * (1 / _LOAD - 1)))
 
 
 def show_standing(meter: MetricMeter, found: Standing) -> None:

@@ -153,8 +153,9 @@ async def serve(app: App, settings: Settings) -> None:
     client = await connect(settings, wait=timedelta(seconds=10))
     await check_search_attributes(client)
     names = served(app, settings)
-    declared = [(tool.name, tool.replay) for tool in app.registry.tools.values()]
-    begin_series(process_meter(), client.namespace, settings.task_queue, declared)
+    queue = settings.task_queue
+    declared = [(tool.name, tool.replay, queue_of(queue, tool.worker)) for tool in app.registry.tools.values()]
+    begin_series(process_meter(), client.namespace, queue, declared)
     stop = asyncio.Event()
     _on_signals(stop)
     async with contextlib.AsyncExitStack() as stack:

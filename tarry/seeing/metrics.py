@@ -6,14 +6,14 @@ label's values are names that an application declares, or words that stand here.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from temporalio.common import MetricMeter
 
 from tarry.core.messages import Usage
-from tarry.core.protocol import DURABLE_TASK, GENERATION, TOOL_CALL
+from tarry.core.protocol import DURABLE_TASK, GENERATION, TOOL_CALL, TOOL_RUN
 
 KINDS = {GENERATION: "run", TOOL_CALL: "call", DURABLE_TASK: "task"}
 """What a workflow is, by its type, in a label."""
@@ -123,19 +123,27 @@ def spent(meter: MetricMeter, model: str, usage: Usage) -> None:
         add(meter, COST, round(usage.cost * 1_000_000), model=model)
 
 
-def begin_series(meter: MetricMeter, namespace: str, task_queue: str, tools: Iterable[tuple[str, str]]) -> None:
+def begin_series(meter: MetricMeter, namespace: str, task_queue: str, tools: Sequence[tuple[str, str, str]]) -> None:
     """Let the counters that somebody is woken for begin at 0: of one that begins at 1 nobody sees that it grew.
 
-    `tools`: names and replay policies. The other labels are those that the SDK gives to what workflows count.
+    `tools`: names, replay policies and the queues of their runs. The other labels are those that the SDK gives to what
+    workflows and activities count.
     """
     for workflow_type, kind in KINDS.items():
-        of = {"namespace": namespace, "task_queue": task_queue, "workflow_type": workflow_type}
-        own = meter.with_additional_attributes(of)
+        own = meter.with_additional_attributes(
+            {"namespace": namespace, "task_queue": task_queue, "workflow_type": workflow_type}
+        )
         add(own, HOLDS, 0, kind=kind)
         add(own, WORKERS_LOST, 0, kind="request" if kind == "run" else kind)
         if kind == "call":
-            for tool, replay in tools:
+            for tool, replay, _ in tools:
                 add(own, CALLS, 0, tool=tool, replay=replay, outcome="interrupted")
+    for tool, replay, queue in tools:
+        if replay == "unsafe":
+            own = meter.with_additional_attributes(
+                {"namespace": namespace, "task_queue": queue, "activity_type": TOOL_RUN}
+            )
+            add(own, TOOL_RUNS, 0, tool=tool, replay=replay, rerun="true")
 
 
 def _kinds(usage: Usage) -> Iterator[tuple[str, int]]:

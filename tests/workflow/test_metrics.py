@@ -174,3 +174,18 @@ async def test_processes_share_a_range_of_ports_and_one_that_finds_none_says_so(
         assert (await scrape(second.log)).total("tarry_holds_total") == 0
         with pytest.raises(ChildError, match=f"worker: TARRY_METRICS=127.0.0.1:{port} cannot be listened on"):
             await stage.start_worker(TARRY_METRICS=f"127.0.0.1:{port}")
+
+
+async def test_reruns_of_a_tool_that_must_not_run_twice_stand_at_0_before_there_is_one(
+    server: EmbeddedServer, tmp_path: Path
+) -> None:
+    async with Stage(NAME, server=server, folder=tmp_path) as stage:
+        worker = await stage.start_worker(**ANY_PORT)
+        await (await stage.harness.conversation(tmp_path.name).submit("nest")).wait()
+        found = await scrape(worker.log)
+
+    of_inner = [one for one in found.samples if one.name == "tarry_tool_runs_total" and one.labels["tool"] == "inner"]
+    assert {one.labels["rerun"]: one.value for one in of_inner} == {"true": 0, "false": 1}
+    # They are of one counter, or the first rerun would be a new one that begins at 1.
+    rerun, first = ({**one.labels, "rerun": ""} for one in of_inner)
+    assert rerun == first
