@@ -138,11 +138,6 @@ class Commits(BaseModel):
         self.outbox += items
         self._weigh()
 
-    def note(self, text: str, at: datetime) -> None:
-        """Keep a note of the conversation's own."""
-        self.notes.append(WaitingNote(text=text, at=at))
-        self._weigh()
-
     def taken_notes(self) -> list[WaitingNote]:
         """The notes that waited, which are now the transcript's."""
         notes, self.notes = self.notes, []

@@ -110,6 +110,18 @@ async def test_malformed_signals_are_remembered_and_the_next_good_one_is_answere
         assert await failed_tasks(on, conversation) == 0
 
 
+async def test_a_wish_to_withdraw_that_names_nothing_is_told_as_that(server: EmbeddedServer, tmp_path: Path) -> None:
+    async with stage(server, ECHO, tmp_path) as on:
+        conversation = await started(on)
+
+        await succeeds(server, "workflow", "signal", "-w", conversation.id, "--name", WITHDRAW)
+        await signal(server, conversation.id, WITHDRAW, '{"request_id": "r1"}')
+
+        refusals = [refusal.reason for refusal in (await conversation.view()).refusals]
+        assert refusals[0] == f"{WITHDRAW}: one JSON text expected, 0 inputs came"
+        assert refusals[1].startswith(f"{WITHDRAW}: not readable: ")
+
+
 async def test_signals_that_the_shell_or_the_server_refuse_leave_no_trace(
     server: EmbeddedServer, tmp_path: Path
 ) -> None:

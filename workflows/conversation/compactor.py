@@ -67,9 +67,9 @@ class Compactor:
         except Full as error:
             self._state.refuse(f"{COMPACT}: {error}", input.request_id)
 
-    def hear(self, large: LargeInput | None) -> None:
-        """The context of the open run has grown large."""
-        run = self._state.open
+    def hear(self, args: Sequence[RawValue]) -> None:
+        """The context of the open run has grown large, as that tells by a signal."""
+        large, run = read_signal(args, LargeInput), self._state.open
         if large is not None and run is not None and run.generation_id == large.generation_id:
             self._state.compactions.ask_by_itself(
                 run.settings, generation_id=run.generation_id, run_start=run.start, cutoff=large.cutoff

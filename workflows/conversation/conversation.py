@@ -18,7 +18,7 @@ from tarry import attributes
 from tarry.core.agent import Agent, AgentChange
 from tarry.core.choices import CONFIGURE
 from tarry.core.commits import COMMIT, CommitInput, Committed
-from tarry.core.compaction_protocol import COMPACT, LARGE, LargeInput
+from tarry.core.compaction_protocol import COMPACT, LARGE
 from tarry.core.conversation import ConversationInput, ConversationState
 from tarry.core.documents import DOCUMENTS, DocumentsQuery, DocumentsView
 from tarry.core.forks import FORK_SOURCE, ForkSource
@@ -346,19 +346,19 @@ class Conversation:
 
     async def _take_signal(self, name: str, args: Sequence[RawValue]) -> None:
         bare = {ABORT: self._abort, AGENTS: self._learn_of_agents}
+        compacting = {COMPACT: self._compactor.ask_by_signal, LARGE: self._compactor.hear}
         if name in bare:
             bare[name]()
+        elif name in compacting:
+            compacting[name](args)
         elif name == TAKE:
             await self._hand_over(args)
         elif name == CONFIGURE:
             if (change := readable(self._state, name, args, AgentChange)) is not None:
                 self._state.configure(change)
-        elif name == COMPACT:
-            self._compactor.ask_by_signal(args)
-        elif name == WITHDRAW and (request_id := read_signal(args, str)) is not None:
-            await unless_refused(self._state, name, request_id, self._withdraw(request_id))
-        elif name == LARGE:
-            self._compactor.hear(read_signal(args, LargeInput))
+        elif name == WITHDRAW:
+            if (request_id := readable(self._state, name, args, str)) is not None:
+                await unless_refused(self._state, name, request_id, self._withdraw(request_id))
         elif name != SUBMIT:
             self._state.refuse(f"{name[:100]}: no such signal; known are {', '.join(_SIGNALS)}")
         elif (input := readable(self._state, name, args, SubmitInput)) is not None:

@@ -16,7 +16,8 @@ T = TypeVar("T")
 def readable(state: ConversationState, name: str, args: Sequence[RawValue], as_type: type[T]) -> T | None:
     """The one input of a signal; None: it was refused."""
     if len(args) != 1:
-        state.refuse(f"{name}: one JSON object expected, {len(args)} inputs came")
+        wanted = "text" if as_type is str else "object"
+        state.refuse(f"{name}: one JSON {wanted} expected, {len(args)} inputs came")
         return None
     try:
         input = workflow.payload_converter().from_payload(args[0].payload, as_type)
