@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from signals.data import clean, json_size, json_text
-from signals.tokens import SignalKey, key_problem
+from signals.tokens import key_problem
 from tarry.core.messages import Frozen
 
 EXPECTATION = "tarry.expectation"
@@ -55,11 +55,6 @@ class Target(Frozen):
     task_id: str
     signal: str
     key: str
-
-    @property
-    def signal_key(self) -> SignalKey:
-        """The key alone."""
-        return SignalKey(self.signal, self.key)
 
 
 class Kept(Frozen):
