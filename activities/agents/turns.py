@@ -70,28 +70,37 @@ class AgentTurns:
                 await self._create(tree_id, order, order.birth)
             except (ConversationExists, NoSuchConversation, NoSuchEntry) as error:
                 return Begun(failed=str(error), is_corrupt=True)
-        return await self._submit(order.agent_id, self._input(tree_id, order, content))
+        return await self._submit(order.agent_id, self._input(tree_id, order, content, await self._run_settings(order)))
 
     async def _create(self, tree_id: str, order: BeginTurn, birth: Birth) -> None:
         seed = Seed(birth.caller.task_id, birth.context, birth.agent, order.path)
         road = Road(self._client, order.agent_id, self._settings.task_queue, birth.agent, tree_id)
         await Seeding(self._client, self._reader, seed).start(road)
 
-    def _input(self, tree_id: str, order: BeginTurn, content: str) -> SubmitInput:
+    def _input(self, tree_id: str, order: BeginTurn, content: str, settings: RunSettings) -> SubmitInput:
         return SubmitInput(
             content=content,
             request_id=order.request_id,
             when_busy="steer" if order.joins else "follow_up",
-            settings=self._run_settings(order),
+            settings=settings,
             notify=Notify(task_id=tree_id, key=order.request_id),
         )
 
-    def _run_settings(self, order: BeginTurn) -> RunSettings:
+    async def _run_settings(self, order: BeginTurn) -> RunSettings:
         settings = self._settings.run_settings()
-        if order.birth is None or order.birth.output is None:
+        schema = order.output or (order.birth.output if order.birth is not None else None)
+        if schema is None or (order.joins and await self._has_open_run(order.agent_id)):
             return settings
-        output = OutputSchema(name="answer", json_schema=order.birth.output)
-        return settings.model_copy(update={"output": output})
+        return settings.model_copy(update={"output": OutputSchema(name="answer", json_schema=schema)})
+
+    async def _has_open_run(self, agent_id: str) -> bool:
+        """Whether what joins is read by a run that knows the form of its answer; a run of its own must be told."""
+        try:
+            return (await ask(self._client, agent_id, VIEW, ConversationView)).open_generation is not None
+        except RPCError as error:
+            if error.status != RPCStatusCode.NOT_FOUND:
+                raise
+            return False
 
     async def _submit(self, agent_id: str, input: SubmitInput) -> Begun:
         handle = self._client.get_workflow_handle(agent_id)

@@ -45,6 +45,8 @@ def answer_result(ended: Completion, read_done: PlainSignal, *, is_data: bool) -
 
     `is_data`: the answer was to be JSON, and is given as that.
     """
+    if is_data and not _is_data(ended):
+        ended = ended.model_copy(update={"status": "unanswered", "reason": ended.reason or "invalid_output"})
     details = facts(ended)
     if is_failure(ended):
         return Acknowledged(end_text(ended), is_error=True, details=details, acks=(read_done,))
@@ -52,6 +54,15 @@ def answer_result(ended: Completion, read_done: PlainSignal, *, is_data: bool) -
     if answer is not None:
         details["answer"] = answer
     return Acknowledged(ended.text + _cut(ended), details=details, structured=answer, acks=(read_done,))
+
+
+def _is_data(ended: Completion) -> bool:
+    """Of what was cut nobody can say. An input that came as a run ended may have been answered in a run of its own."""
+    try:
+        json.loads(ended.text)
+    except ValueError:
+        return ended.is_cut
+    return True
 
 
 def is_failure(ended: Completion) -> bool:

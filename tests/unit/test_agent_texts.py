@@ -70,6 +70,13 @@ def test_answer_that_is_data_is_given_as_that_unless_it_is_cut() -> None:
     assert (cut.structured, "answer" in cut.details) == (None, False)
 
 
+def test_answer_that_was_to_be_data_and_is_none_is_an_error_with_the_last_words() -> None:
+    result = answer_result(ended(text="Three files."), READ, is_data=True)
+
+    assert (result.is_error, result.acks) == (True, (READ,))
+    assert result.content == "/root/look gave no answer (invalid_output).\nWhat it said last:\nThree files."
+
+
 def test_what_works_is_shown_with_its_state_since_when_and_what_it_waits_for() -> None:
     working = [
         Working(path="/root/a", state="running", since=NOW - timedelta(seconds=61)),

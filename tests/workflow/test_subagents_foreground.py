@@ -7,13 +7,16 @@ from typing import Any
 
 import pytest
 
+from activities.conversation.sending import SendActivities
+from tarry.client.agent_host import AgentHost
 from tarry.core.subagents.ceilings import LIFECYCLE
 from tarry.core.transcript import ToolFacts
 from tarry.embedded import EmbeddedServer
+from tarry.store import BlobStore
 from tarry.testing import ScriptedModel, Step, call, calls, empty, fail, say
 from tests.support.answers import Answer, answer_to, ask
 from tests.support.delegating import delegation
-from tests.support.held import HeldTool
+from tests.support.held import HeldMethod, HeldTool
 from tests.support.waiting import eventually
 
 DELEGATES = [call("subagent", agent="scout", prompt="Look.", task_name="look"), say("done")]
@@ -184,3 +187,34 @@ async def test_stop_of_the_call_alone_stops_its_child_and_the_run_goes_on(
         await made.becomes("/root/look", "idle")
 
     assert (answer.end, answer.codes) == ("done", ["aborted"])
+
+
+FILES = {"type": "object", "properties": {"files": {"type": "integer"}}, "required": ["files"]}
+
+
+@pytest.mark.parametrize("is_late", [False, True], ids=["in its run", "in one of its own"])
+async def test_what_joins_an_agent_that_owes_data_is_answered_with_data_in_its_run_or_one_of_its_own(
+    server: EmbeddedServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_late: bool
+) -> None:
+    held = HeldTool()
+    root = [call("subagent", agent="scout", prompt="Count.", task_name="count", output_schema=FILES), say("done")]
+    counts = say('{"files": 3}') if is_late else call("work", what="a")
+    child = ScriptedModel([counts, *([say("One more.")] if is_late else []), say('{"files": 4}')], "scout")
+    async with delegation(server, tmp_path, root, {"scout": child}, mode="foreground", tools=[held.tool]) as made:
+        telling = HeldMethod(monkeypatch, SendActivities, "_deliver")
+        first = await made.root.submit("go")
+        await (telling.reached.wait() if is_late else held.begun())
+        host = AgentHost(await made.tree(), BlobStore(made.on.client.data_converter))
+        joined = await host.follow_up("count", "Count again.")
+        child_view = made.on.harness.conversation(joined.agent_id).view
+        await eventually(child_view, lambda view: view.runs == 2 or bool(view.queued))
+        telling.go.set()
+        held.go.set()
+        answer = await answer_to(made.root, first)
+        runs = (await child_view()).runs
+
+    [facts] = answer.facts
+    assert (joined.state, runs) == ("joined", 2 if is_late else 1)
+    assert answer.texts == ['{"files": 4}']
+    assert isinstance(facts.details, dict)
+    assert facts.details["answer"] == {"files": 4}

@@ -54,6 +54,7 @@ class BeginTurn(Ordered):
     mode: RuntimeMode
     joins: bool = False
     birth: Birth | None = None
+    output: dict[str, Any] | None = Field(default=None, description="as of the turn; None: text, or as `birth` says")
     messages: tuple[Text, ...] = Field(default=(), description="filled in when it is taken")
 
 

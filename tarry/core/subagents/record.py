@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import BaseModel, Field
 
@@ -37,6 +37,7 @@ class Turn(BaseModel):
     rest: int = Field(default=0, description="number of the newest rest of that run")
     wanted: int = Field(default=0, description="of the newest rest that something woke it from")
     waits_for: str = ""
+    output: dict[str, Any] | None = Field(default=None, description="JSON Schema of its answer; None: text")
 
     @property
     def has_begun(self) -> bool:

@@ -80,6 +80,8 @@ class AgentTurns(Roster):
         )
 
     def _submit(self, agent: AgentRecord, turn: Turn, request_id: str) -> None:
+        if agent.birth is not None:
+            turn.output = agent.birth.output
         self.ordered.give(
             BeginTurn(
                 lane=agent.agent_id,
@@ -90,6 +92,7 @@ class AgentTurns(Roster):
                 request_id=request_id,
                 mode=turn.mode,
                 joins=request_id != turn.turn_id,
+                output=turn.output,
             )
         )
 
