@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Literal
 
 from tarry.core.subagents.definition import AgentDefinition, Snapshot
+from tarry.core.text import clean_text
 from tarry.subagents import manifest
 from tarry.subagents.config import SubagentConfig, notes, read_config
 from tarry.subagents.files import AGENTS, CONFIG, FileError, Home
@@ -134,8 +135,8 @@ class _Reading:
                     below.pop(name, None)
                 continue
             if (other := found.get(definition.name)) is not None:
-                text = f"{path}: the name {definition.name} is that of {other.path} too, and neither counts: rename one"
-                self._problems.append(text)
+                text = f"the name {definition.name} is that of {other.path} too, and neither counts: rename one"
+                self._problems.append(str(FileError(path, text)))
                 twice.add(definition.name)
             found[definition.name] = Found(definition, scope, path)
         for name in twice:
@@ -149,13 +150,14 @@ class _Reading:
         except FileNotFoundError:
             return []
         except OSError as error:
-            self._problems.append(f"{folder}: cannot be read: {error.strerror or error}")
+            self._problems.append(str(FileError(folder, f"cannot be read: {error.strerror or error}")))
             return []
 
     def _note_untrusted(self, projects: frozenset[Path]) -> None:
         project = None if self._cwd is None else nearest_project(self._cwd)
         if project is not None and project not in projects:
-            self._notes.append(f"{project} is not trusted, its agents and settings do not count: `tarry agents trust`")
+            text = f"{project} is not trusted, its agents and settings do not count: `tarry agents trust`"
+            self._notes.append(clean_text(text))
 
     def _bounded(self, found: list[Found]) -> tuple[Found, ...]:
         size = 0
@@ -163,6 +165,7 @@ class _Reading:
             size += len(one.definition.model_dump_json().encode())
             if number == MAX_DEFINITIONS or size > MAX_CATALOGUE:
                 allowed = f"{MAX_DEFINITIONS} agents and {MAX_CATALOGUE} bytes in all"
-                self._problems.append(f"{one.path}: more than {allowed}; it and those after it do not count")
+                text = f"more than {allowed}; it and those after it do not count"
+                self._problems.append(str(FileError(one.path, text)))
                 return tuple(found[:number])
         return tuple(found)

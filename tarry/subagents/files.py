@@ -6,10 +6,12 @@ import fcntl
 import os
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import BinaryIO
 
+from tarry.core.text import clean_text
 from tarry.settings import Settings
 
 AGENTS = "agents"
@@ -30,7 +32,8 @@ class FileError(Exception):
     """A file cannot be used as it is. One line: `path:line: what is wrong, and what to do`."""
 
     def __init__(self, path: Path, text: str, line: int | None = None) -> None:
-        super().__init__(f"{path}:{line}: {text}" if line is not None else f"{path}: {text}")
+        said = f"{path}:{line}: {text}" if line is not None else f"{path}: {text}"
+        super().__init__(clean_text(said))  # a file's name, or an escape in it, may be no Unicode
         self.path, self.line, self.text = path, line, text
 
 
@@ -152,10 +155,19 @@ def locked(home: Home) -> Iterator[None]:
         raise FileError(lock, f"cannot be made: {error.strerror or error}") from error
     with file:
         for _ in range(round(_WAIT / _POLL)):
-            with suppress(BlockingIOError):
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if _has_locked(file, lock):
                 break
             time.sleep(_POLL)
         else:
             raise FileError(lock, f"another process has held this lock for {_WAIT} s: let it end, and try again")
         yield
+
+
+def _has_locked(file: BinaryIO, path: Path) -> bool:
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError as error:  # there are file systems without locks
+        raise FileError(path, f"cannot be locked: {error.strerror or error}") from error
+    return True

@@ -26,6 +26,7 @@ from yaml.nodes import MappingNode, Node, ScalarNode
 from tarry.core.agent import MAX_INSTRUCTIONS, ThinkingLevel
 from tarry.core.subagents.ceilings import MUTATION, is_tool_name
 from tarry.core.subagents.definition import AgentDefinition
+from tarry.core.text import clean_text
 from tarry.subagents.files import FileError, read_text
 
 KEYS = ("name", "description", "tools", "model", "thinking")
@@ -100,7 +101,7 @@ class _Fields:
             if not isinstance(value, ScalarNode):
                 hint = " with commas: `tools: read, grep`" if key.value == "tools" else ""
                 raise FileError(path, f"`{key.value}` must be one text{hint}", line)
-            self._values[key.value] = (value.value.strip(), line)
+            self._values[key.value] = (clean_text(value.value.strip()), line)
 
     def name(self) -> str:
         value, line = self._required("name")
@@ -166,6 +167,8 @@ def _pairs(path: Path, text: str) -> list[tuple[Node, Node]]:
         raise FileError(path, "its front matter holds a control character", line) from None
     except RecursionError:
         raise FileError(path, "its front matter is nested too deeply", 1) from None
+    except (ValueError, OverflowError):
+        raise FileError(path, 'its front matter has an escape that is no character, as "\\UFFFFFFFF"', 1) from None
     if node is None:
         return []
     if not isinstance(node, MappingNode):

@@ -130,6 +130,17 @@ def test_a_control_character_in_front_matter_is_told_with_its_line() -> None:
     assert refused(*NAMED, "model: a\x07b") == "4: its front matter holds a control character"
 
 
+@pytest.mark.parametrize("escape", ["\\UFFFFFFFF", "\\U00110000"])
+def test_an_escape_that_is_no_character_is_told(escape: str) -> None:
+    said = refused("name: scout", f'description: "{escape}"')
+
+    assert said == '1: its front matter has an escape that is no character, as "\\UFFFFFFFF"'
+
+
+def test_half_of_a_character_is_replaced_and_two_halves_are_one() -> None:
+    assert parsed("name: scout", 'description: "\\ud800 \\ud83d\\ude00"').description == "\ufffd 😀"
+
+
 def test_a_file_without_front_matter_or_its_end_is_refused() -> None:
     with pytest.raises(FileError, match=r"md:1: begins without front matter: the first line must be `---`"):
         parse_definition(PATH, "# Scout\n")

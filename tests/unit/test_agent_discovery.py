@@ -178,6 +178,19 @@ def test_a_broken_definition_of_a_project_does_not_reveal_the_users(both: Host, 
     assert set(both.prompts()) == {"tester", "worker"}
 
 
+def test_what_is_told_of_files_is_unicode_whatever_they_hold_and_are_called(host: Host) -> None:
+    define(host.home.agents, "scout")
+    (host.home.agents / os.fsdecode(b"\xff.md")).write_text("no definition")
+    (host.home.agents / "key.md").write_text('---\n"\\ud800": x\n---\nWork.')
+    found = host.snapshot()
+    host.configure('{"agentScope": "\\ud800"}')
+    unsettled = host.snapshot()
+
+    assert [one.name for one in found.definitions] == ["scout"]
+    assert len(found.problems) == 2
+    assert [Snapshot.model_validate_json(one.model_dump_json()) for one in (found, unsettled)] == [found, unsettled]
+
+
 def test_two_files_of_one_scope_with_one_name_both_do_not_count(both: Host) -> None:
     define(both.home.agents, "scout", "other").rename(both.home.agents / "copy.md")
     define(both.home.agents, "scout")

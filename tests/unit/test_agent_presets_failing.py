@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import subprocess
@@ -336,4 +337,17 @@ def test_who_holds_the_lock_for_too_long_is_told(host: Host, monkeypatch: pytest
     with locked(host.home), pytest.raises(FileError, match=r"lock: another process has held this lock for 0.2 s"):
         host.init(ONE, "1")
 
+    assert not host.home.agents.exists()
+
+
+def test_a_file_system_without_locks_is_told_and_nothing_is_installed(
+    host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def without_locks(file: object, how: int) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr("tarry.subagents.files.fcntl.flock", without_locks)
+
+    with pytest.raises(FileError, match="lock: cannot be locked: No locks available"):
+        host.init(ONE, "1")
     assert not host.home.agents.exists()
