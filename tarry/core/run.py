@@ -48,6 +48,7 @@ class RunState(BaseModel):
     places: dict[str, int] = Field(default_factory=dict, description="of steers and writes: the entry, or `STALE`")
     has_mail: bool = False
     has_steer: bool = False
+    boundaries: int = Field(default=0, description="that it has asked at; 0: none, or not counted yet")
     told: ChoicesTold | None = Field(default=None, description="choices for the next request")
     taken_up: dict[int, int] = Field(default_factory=dict, description="at which entries choices came, by their number")
     compacted: bool = Field(default=False, description="for the request that is due; a response resets it")

@@ -134,6 +134,34 @@ async def test_reset_of_a_conversation_adopts_the_run_that_is_open(server: Embed
         assert (await texts(conversation), held.ledger) == (["a", "", "did a", "done"], ["a"])
 
 
+@pytest.mark.parametrize("turnover_events", [1_000, 10])
+@pytest.mark.parametrize("told", ["what the run had asked", "nothing of that"])
+async def test_a_steer_that_the_open_run_has_placed_is_not_placed_again_after_a_reset_of_its_conversation(
+    server: EmbeddedServer, tmp_path: Path, told: str, turnover_events: int
+) -> None:
+    first, second = HeldTool("first"), HeldTool("second")
+    script = [calls(call("first", what="a")), calls(call("second", what="b")), *[say("done")] * 3]
+    app = app_of(ScriptedModel(script), first.tool, second.tool)
+    async with stage(server, app, tmp_path, turnover_events=turnover_events) as on:
+        conversation = on.harness.conversation()
+        sent = [await conversation.submit("go on", request_id="go on")]
+        await first.begun()
+        sent.append(await conversation.submit("quickly", when_busy="steer", request_id="quickly"))
+        first.go.set()
+        await second.begun()
+        sent.append(await conversation.submit("at once", when_busy="steer", request_id="at once"))
+
+        left_out = () if told == "what the run had asked" else ("--reapply-exclude", "Signal")
+        await reset(server, conversation.id, "--type", "FirstWorkflowTask", *left_out)
+        await eventually(lambda: events_of(on, conversation.id, "EXTERNAL_WORKFLOW_EXECUTION_SIGNALED"))
+        second.go.set()
+        ends = [await submission.wait() for submission in sent]
+
+        said = [text for text in await texts(conversation) if text in ("go on", "quickly", "at once")]
+        assert said == ["go on", "quickly", "at once"]
+        assert [end.status for end in ends] == ["done"] * 3
+
+
 async def test_other_inputs_after_a_reset_are_runs_of_their_own(server: EmbeddedServer, tmp_path: Path) -> None:
     held = HeldTool()
     held.go.set()

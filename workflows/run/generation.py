@@ -84,7 +84,7 @@ class Generation:
         self._retry: Retry | None = None
         self._stop = StopSwitch()
         self._mailbox = Mailbox(input.conversation_id, self._stop)
-        self._mailbox.has_mail, self._mailbox.has_steer = self._state.has_mail, self._state.has_steer
+        self._mailbox.resume(self._state)
         self._holder = Holder(self._stop)
         self._permit = Permit(input, self._stop)
         self._compaction = RunCompaction(self._transcript, self._stop)
@@ -101,7 +101,7 @@ class Generation:
                 result = self._result(machine.Finish("unanswered", "aborted"))
             spans.end_run(span, result)
         if result is None:
-            self._state.has_mail, self._state.has_steer = self._mailbox.has_mail, self._mailbox.has_steer
+            self._mailbox.leave(self._state)
             carry = machine.RunCarry(state=self._state, transcript=self._transcript)
             workflow.continue_as_new(self._input.model_copy(update={"carry": carry}))
         metering.count(metrics.RUNS, outcome=result.reason or result.status)
@@ -263,11 +263,13 @@ class Generation:
         if not self._mailbox.has_mail or self._stop.is_set:
             return False
         boundary = await self._mailbox.ask()
-        places = place_taken(self._transcript, boundary.items, self._input.run, self._input.context_start)
+        # A conversation that was reset may hand over once more what stands here since before that.
+        items = [item for item in boundary.items if item.request_id not in self._state.places]
+        places = place_taken(self._transcript, items, self._input.run, self._input.context_start)
         self._state.places.update(places)
-        self._state.placed += [item.request_id for item in boundary.items if item.write is None]
+        self._state.placed += [item.request_id for item in items if item.write is None]
         self._mailbox.has_mail = self._mailbox.has_mail or boundary.queued > 0
-        return any(is_reset(item) for item in boundary.items)
+        return any(is_reset(item) for item in items)
 
     async def _tell_large(self) -> None:
         if self._state.is_large and not self._state.has_told and not self._stop.is_set:

@@ -12,6 +12,7 @@ from temporalio import workflow
 from temporalio.exceptions import FailureError
 
 from tarry.core.mail import BOUNDARY, MAIL, STEER_KEY, STEERED, TAKE, Boundary, MailTold, TakeInput
+from tarry.core.run import RunState
 from workflows.supervise import StopSwitch
 
 
@@ -37,6 +38,14 @@ class Mailbox:
         self._stop = stop
         self._number = 0
         self._answers: dict[int, Boundary] = {}
+
+    def resume(self, state: RunState) -> None:
+        """Go on where an earlier run of the workflow left it."""
+        self.has_mail, self.has_steer, self._number = state.has_mail, state.has_steer, state.boundaries
+
+    def leave(self, state: RunState) -> None:
+        """Leave it to the next run of the workflow. Numbers go on: a reset conversation may answer an old one anew."""
+        state.has_mail, state.has_steer, state.boundaries = self.has_mail, self.has_steer, self._number
 
     def hear(self, told: MailTold | None) -> None:
         """Something is queued; one that tells no more is of before steers were told of."""
