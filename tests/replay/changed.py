@@ -1,11 +1,11 @@
 """Workflows after a change that a deploy could bring: one more step, once without a guard and once with one.
 
-A run takes it at its beginning, a call each time it parks.
+A run takes it at its beginning, a call each time it parks. And one that does what no workflow may.
 """
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 from temporalio import workflow
 
@@ -82,3 +82,17 @@ class GuardedCall(ToolCall):
         if workflow.patched(EXTRA):
             await workflow.execute_activity(EXTRA, start_to_close_timeout=timedelta(seconds=5))
         return await super()._rest(park)
+
+
+@workflow.defn(name=GENERATION)
+class Timed(Generation):
+    """Reads the clock of the machine."""
+
+    @workflow.init
+    def __init__(self, input: GenerationInput) -> None:
+        super().__init__(input)
+
+    @workflow.run
+    async def run(self, input: GenerationInput) -> RunResult:
+        datetime.now(UTC)
+        return await super().run(input)

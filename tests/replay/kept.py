@@ -15,15 +15,18 @@ from typing import Any
 
 from temporalio.client import WorkflowHistory
 from temporalio.converter import DataConverter
-from temporalio.worker import Plugin, Replayer
+from temporalio.worker import Plugin, Replayer, UnsandboxedWorkflowRunner, WorkflowRunner
 from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxRestrictions
 
 from tarry.connect import data_converter
-from workers.worker import PASSED_THROUGH, WORKFLOWS
+from workers.worker import WORKFLOWS
 
 HISTORIES = Path(__file__).parent / "histories"
 STORE = HISTORIES / "store"
 """The blobs that histories refer to, as a store keeps them."""
+
+_PASSED_THROUGH = ("signals", "tarry", "pydantic", "pydantic_core", "httpx", "httpx2", "openai", "opentelemetry")
+"""What workflows import of others: the machines have no clock and no IO by the linter, and take long to import anew."""
 
 _LEFT_OUT = ("identity", "meteringMetadata", "stackTrace", "workerVersion")
 """Fields that tell where a history was recorded, or what it cost: replay does not read them."""
@@ -56,14 +59,18 @@ def write(name: str, histories: Sequence[WorkflowHistory], store: Path) -> None:
 
 
 def replayer(*workflows: type, plugins: Sequence[Plugin] = ()) -> Replayer:
-    """Production's workflows, or these, under production's sandbox and converter."""
-    restrictions = SandboxRestrictions.default.with_passthrough_modules(*PASSED_THROUGH)
-    return Replayer(
-        workflows=workflows or WORKFLOWS,
-        workflow_runner=SandboxedWorkflowRunner(restrictions=restrictions),
-        data_converter=converter(),
-        plugins=plugins,
-    )
+    """Production's workflows, or these, with production's runner and converter."""
+    return _replayer(workflows or WORKFLOWS, UnsandboxedWorkflowRunner(), plugins)
+
+
+def sandboxed(*workflows: type) -> Replayer:
+    """The same in the SDK's sandbox, which refuses code in `workflows` clock, chance and IO."""
+    restrictions = SandboxRestrictions.default.with_passthrough_modules(*_PASSED_THROUGH)
+    return _replayer(workflows or WORKFLOWS, SandboxedWorkflowRunner(restrictions=restrictions), ())
+
+
+def _replayer(workflows: Sequence[type], runner: WorkflowRunner, plugins: Sequence[Plugin]) -> Replayer:
+    return Replayer(workflows=workflows, workflow_runner=runner, data_converter=converter(), plugins=plugins)
 
 
 def converter() -> DataConverter:

@@ -1,4 +1,4 @@
-"""Kept histories: what was recorded once replays under today's workflows, in production's sandbox (spec §1.4)."""
+"""Kept histories: what was recorded once replays under today's workflows, as in production (spec §1.4)."""
 
 from __future__ import annotations
 
@@ -29,8 +29,9 @@ from tarry.core import (
 from tarry.core.subagents import carrying
 from tarry.core.subagents import protocol as agents
 from tests.replay import kept
-from tests.replay.changed import Guarded, GuardedCall, Unguarded, UnguardedCall
+from tests.replay.changed import Guarded, GuardedCall, Timed, Unguarded, UnguardedCall
 from tests.replay.record import SCENARIOS
+from workers.worker import WORKFLOWS
 
 ROOT = Path(__file__).parents[2]
 
@@ -128,6 +129,26 @@ def test_kept_histories_replay_where_traces_are_sent_and_no_span_comes_of_a_repl
 
     replayed = sum(len(kept.read(name)) for name in kept.names())
     assert (done.returncode, done.stdout) == (0, f"{replayed} 0\n"), done.stderr
+
+
+async def test_no_workflow_reads_a_clock_draws_chance_or_does_io() -> None:
+    """Those of the longest histories of each type, which go the most ways: the sandbox takes its time."""
+    by_type: dict[str, list[WorkflowHistory]] = {}
+    for history in (history for name in kept.names() for history in kept.read(name)):
+        started = history.events[0].workflow_execution_started_event_attributes
+        by_type.setdefault(started.workflow_type.name, []).append(history)
+    assert len(by_type) == len(WORKFLOWS)
+
+    for histories in by_type.values():
+        for history in sorted(histories, key=lambda one: len(one.events))[-6:]:
+            await kept.sandboxed().replay_workflow(history)
+
+
+async def test_the_sandbox_refuses_what_a_workflow_must_not_do() -> None:
+    [run, *_] = of_type("plain_run", protocol.GENERATION)
+
+    with pytest.raises(RuntimeError, match=r"Cannot access datetime\.datetime\.now"):
+        await kept.sandboxed(Timed).replay_workflow(run)
 
 
 async def test_replay_needs_the_blobs_that_a_history_refers_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

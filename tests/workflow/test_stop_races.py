@@ -12,8 +12,7 @@ from pathlib import Path
 
 from temporalio import activity
 from temporalio.client import Client, WorkflowHandle
-from temporalio.worker import Worker
-from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxRestrictions
+from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 
 from tarry.connect import data_converter
 from tarry.core.messages import AssistantMessage
@@ -36,7 +35,6 @@ from tarry.core.task_state import ToolCallInput
 from tarry.core.transcript import Position
 from tarry.embedded import EmbeddedServer
 from tests.support.waiting import eventually
-from workers.worker import PASSED_THROUGH
 from workflows.run.generation import Generation
 from workflows.task.tool_call import ToolCall
 
@@ -75,9 +73,7 @@ class Scene:
             self.client,
             task_queue=self.queue,
             workflows=[Generation, ToolCall],
-            workflow_runner=SandboxedWorkflowRunner(
-                restrictions=SandboxRestrictions.default.with_passthrough_modules(*PASSED_THROUGH)
-            ),
+            workflow_runner=UnsandboxedWorkflowRunner(),
             sticky_queue_schedule_to_start_timeout=timedelta(seconds=1),
         ):
             yield
