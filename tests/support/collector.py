@@ -31,16 +31,24 @@ class Seen:
 
 @dataclass
 class Collector:
-    """Where spans are sent to."""
+    """Where spans are sent to. `again`: those that came twice, by their ids; `spans` has the first of each."""
 
     url: str
     spans: list[Seen] = field(default_factory=list)
+    again: list[Seen] = field(default_factory=list)
     bodies: list[bytes] = field(default_factory=list)
+    _known: set[str] = field(default_factory=set)
 
     @property
     def environment(self) -> dict[str, str]:
         """What a process is started with that is to send its spans here, soon."""
         return {"OTEL_EXPORTER_OTLP_ENDPOINT": self.url, "OTEL_BSP_SCHEDULE_DELAY": "200"}
+
+    def take(self, spans: list[Seen]) -> None:
+        """Spans have come."""
+        for span in spans:
+            (self.again if span.span_id in self._known else self.spans).append(span)
+            self._known.add(span.span_id)
 
     def of(self, name: str) -> list[Seen]:
         """The spans of that name."""
@@ -68,7 +76,7 @@ def collecting() -> Iterator[Collector]:
             body = self.rfile.read(int(self.headers["Content-Length"]))
             assert self.path == "/v1/traces"
             collector.bodies.append(body)
-            collector.spans += _decoded(body)
+            collector.take(_decoded(body))
             self.send_response(200)
             self.send_header("Content-Type", "application/x-protobuf")
             self.send_header("Content-Length", "0")

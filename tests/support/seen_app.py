@@ -8,8 +8,10 @@ from __future__ import annotations
 import logging
 import os
 import signal
+import time
 from datetime import timedelta
 from decimal import Decimal
+from pathlib import Path
 
 from pydantic import BaseModel
 
@@ -40,6 +42,8 @@ from tarry.testing import Call, Fail, Reply, ScriptedModel, call, say
 
 NAME = "tests.support.seen_app:app"
 SECRET = "swordfish"
+HOLD = "SEEN_HOLD"
+"""Names a file: while it is there `inner` does not end."""
 
 
 class Words(BaseModel):
@@ -64,8 +68,10 @@ async def ask_ana(question: str, api: ToolApi, seconds: float | None = None) -> 
 
 
 @tool
-async def inner(word: str) -> str:
+def inner(word: str) -> str:
     """Say a word again."""
+    while Path(os.environ.get(HOLD, "/nowhere/at/all")).exists():
+        time.sleep(0.02)
     return f"{word} {SECRET}"
 
 
