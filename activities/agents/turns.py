@@ -34,7 +34,7 @@ from tarry.core.protocol import (
 )
 from tarry.core.run_settings import RunSettings
 from tarry.core.subagents.orders import BeginTurn, Begun, Birth, Fetched, FetchTurn
-from tarry.core.text import bound_text
+from tarry.core.text import head_of
 from tarry.core.transcript import Position
 from tarry.core.views import ConversationView
 from tarry.entries import EntryReader
@@ -44,7 +44,6 @@ from tarry.store import BlobStore
 BETWEEN_MESSAGES = "\n\n"
 LOOKED_AT = 64
 """Entries, the newest, among which the last useful text of a turn without an answer is looked for."""
-_MOST_LINES = 1_000_000
 _CUT: dict[StopReason, UnansweredReason] = {"length": "cut_off", "refusal": "refused"}
 """A person sees how an answer ended; a parent must be told (spec §17.41)."""
 
@@ -142,7 +141,7 @@ class AgentTurns:
             if error.status != RPCStatusCode.NOT_FOUND:
                 raise
             spent, text, reason = None, order.answer_text or "", ""
-        bounded = bound_text(text, max_bytes=order.max_bytes, max_lines=_MOST_LINES)
+        bounded = head_of(text, order.max_bytes)
         kept = await kept_text(self._blobs, bounded.text) if bounded.text else None
         return Fetched(text=kept, is_cut=bounded.is_cut, spent=spent, reason=reason)
 

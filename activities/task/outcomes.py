@@ -118,7 +118,7 @@ def _structured(tool: Tool, result: ToolResult) -> tuple[Any, str]:
     value = result.content if result.structured is None else result.structured
     try:
         data = results.plain_json(tool.output.dump_python(tool.output.validate_python(value), mode="json"))
-        size = len(json.dumps(data).encode())
+        size = len(json.dumps(data, ensure_ascii=False).encode())
     except Exception as error:  # validators are application code
         return None, f"Its structured output does not fit what it declares: {_problem(error)}"
     if size > MAX_STRUCTURED_BYTES:

@@ -43,15 +43,13 @@ from tarry.core.subagents.protocol import (
     tree_of,
 )
 from tarry.core.subagents.refusing import Refused
-from tarry.core.text import bound_text
+from tarry.core.text import head_of
 from tarry.offers import OfferAsked
 from tarry.store import BlobStore
 
 R = TypeVar("R")
 AtHome = Callable[[Callable[[], "asyncio.Task[Any]"]], "Future[Any]"]
 """Starts work on the worker's loop, given up when the run is."""
-
-MANY_LINES = 1_000_000
 
 
 class CallersTree(TreeApi):
@@ -159,7 +157,7 @@ class CallersTree(TreeApi):
             own, parent_id, parent_path = await self._above()
             await self._require_open(parent_id, parent_path)
             limit = (await self._tree.snapshot()).settings.max_output_bytes
-            content = bound_text(text, max_bytes=limit, max_lines=MANY_LINES)
+            content = head_of(text, limit)
             note = f"\n\n[{content.dropped_bytes} more bytes were left out]" if content.is_cut else ""
             await self._harness.conversation(parent_id).write(
                 f"[A report of the agent {own}, not of a person]\n{content.text}{note}",

@@ -111,6 +111,16 @@ def bound_text(
     return Bounded(part, len(clean.encode()) - len(part.encode()), len(lines) - len(kept), keep)
 
 
+def head_of(text: str, max_bytes: int) -> Bounded:
+    """Keep as much of `text` as `max_bytes` of UTF-8 hold, cut at a character wherever its lines end.
+
+    For what one agent reads of another: a long line behind a short one must not cost all of it.
+    """
+    clean = _CONTROLS.sub("", clean_text(text))
+    part = _cut_at_character(clean, max_bytes, "head")
+    return Bounded(part, len(clean.encode()) - len(part.encode()), clean.count("\n") - part.count("\n"))
+
+
 def _cut_at_character(text: str, max_bytes: int, keep: Literal["head", "tail"]) -> str:
     data = text.encode()
     return (data[:max_bytes] if keep == "head" else data[-max_bytes:]).decode("utf-8", "ignore")

@@ -12,14 +12,15 @@ from signals.parking import Sleep
 from tarry.acknowledged import Acknowledged
 from tarry.client.errors import AgentRefused, NoSuchAgents, ServerUnavailable
 from tarry.core.protocol import PlainSignal
+from tarry.core.subagents.completions import MAX_UNREAD
 from tarry.core.subagents.protocol import Completion, Working
 from tarry.tools import RetryTool, ToolResult
 
 P = ParamSpec("P")
 Told = ToolResult | Sleep
 
-RESULT_BYTES = 264 * 1024
-"""What a call may bring of answers: 256 KiB of them, and the words around."""
+RESULT_BYTES = (256 + MAX_UNREAD) * 1024
+"""What a call may bring of answers: 256 KiB of them, and the words around each, of 1 KiB: what is cut is not read."""
 NOTHING = "(it said nothing)"
 
 

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
 from tarry.client.errors import AgentRefused, NoSuchAgents, ServerUnavailable
 from tarry.core.protocol import PlainSignal
-from tarry.core.subagents.protocol import Completion, Working
+from tarry.core.subagents.protocol import Completion, Updates, Working
 from tarry.subagents.telling import Told, answer_result, end_text, refusals_are_results, span, working_lines
+from tarry.subagents.waiting import _told, wait_agent
 from tarry.tools import RetryTool, ToolResult
 
 NOW = datetime(2026, 11, 30, 12, tzinfo=UTC)
@@ -117,3 +119,21 @@ async def test_refusal_is_a_result_and_silence_is_tried_again() -> None:
 
     assert refused == ToolResult("no place", is_error=True, details={"code": "capacity"})
     assert nothing == ToolResult("no agents", is_error=True, details={"code": "invalid"})
+
+
+class _Looking:
+    """A call that looks once."""
+
+    agents = SimpleNamespace(read_done=READ)
+    wake = None
+
+    def now(self) -> datetime:
+        return NOW
+
+
+def test_all_ends_that_a_call_reads_at_once_fit_into_its_result() -> None:
+    ends = [ended(path=f"/root/look-{number}", text="x" * 1_024) for number in range(256)]
+
+    result = _told(cast(Any, _Looking()), Updates(completions=tuple(ends)))
+
+    assert len(str(result.content).encode()) <= wait_agent.result_bytes

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tarry.core.text import MAX_DEPTH, Bounded, bound_text, canonical_json, clean_json, clean_text
+from tarry.core.text import MAX_DEPTH, Bounded, bound_text, canonical_json, clean_json, clean_text, head_of
 
 wild_text = st.text(st.characters())
 
@@ -115,3 +115,15 @@ def test_cleaned_data_always_has_a_json_text(value: Any) -> None:
     clean = clean_json(value)
 
     assert json.loads(canonical_json(clean).encode()) == clean
+
+
+@given(st.text(), st.integers(0, 50))
+def test_the_head_of_a_text_is_all_that_fits_up_to_a_whole_character(text: str, max_bytes: int) -> None:
+    clean = bound_text(text, max_bytes=10_000).text
+    head = head_of(text, max_bytes)
+
+    assert clean.startswith(head.text)
+    assert len(head.text.encode()) <= max_bytes
+    following = clean[len(head.text) : len(head.text) + 1]
+    assert head.is_cut == bool(following)
+    assert not following or len((head.text + following).encode()) > max_bytes

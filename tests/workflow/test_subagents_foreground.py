@@ -218,3 +218,19 @@ async def test_what_joins_an_agent_that_owes_data_is_answered_with_data_in_its_r
     assert answer.texts == ['{"files": 4}']
     assert isinstance(facts.details, dict)
     assert facts.details["answer"] == {"files": 4}
+
+
+async def test_answer_of_one_long_line_behind_a_short_one_is_cut_in_that_line(
+    server: EmbeddedServer, tmp_path: Path
+) -> None:
+    answer, _ = await delegated(server, tmp_path, say("Found:\n" + "x" * 5_000), max_output_bytes=1_024)
+
+    [text] = answer.texts
+    assert text.partition("\n[cut here")[0] == "Found:\n" + "x" * 1_017
+
+
+async def test_long_answer_in_any_script_is_read_without_a_remark(server: EmbeddedServer, tmp_path: Path) -> None:
+    answer, facts = await delegated(server, tmp_path, say("あ" * 16_000))
+
+    assert answer.texts == ["あ" * 16_000]
+    assert facts.diagnostics == ()
