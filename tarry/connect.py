@@ -83,15 +83,21 @@ def _refuse_non_finite(data: bytes, value: Any) -> None:
         raise ValueError(f"a {type(value).__name__} holds NaN or an infinity, which is not JSON") from None
 
 
-# One for the process: the SDK makes a payload converter for each workflow instance, and type adapters are costly.
+# For the whole process: the SDK makes a payload converter for each step of a workflow, and type adapters are costly.
 _JSON = _StrictJson()
+_KINDS = (
+    *(
+        _JSON if isinstance(kind, JSONPlainPayloadConverter) else kind
+        for kind in DefaultPayloadConverter.default_encoding_payload_converters
+    ),
+    ClosedConverter(),
+    EncryptedConverter(),
+)
 
 
 class _PayloadConverter(CompositePayloadConverter):
     def __init__(self) -> None:
-        kinds = DefaultPayloadConverter.default_encoding_payload_converters
-        ours = (_JSON if isinstance(kind, JSONPlainPayloadConverter) else kind for kind in kinds)
-        super().__init__(*ours, ClosedConverter(), EncryptedConverter())
+        super().__init__(*_KINDS)
 
 
 class _Storage(ExternalStorage):

@@ -7,6 +7,8 @@ to park until the world answers; then it runs again, with `api.wake` set (spec Â
 
 from __future__ import annotations
 
+import copy
+import functools
 import inspect
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -76,7 +78,12 @@ class Tool:
     worker: str = ""
 
     def schema(self) -> dict[str, Any]:
-        """The JSON Schema of the parameters, as the model is given it."""
+        """The JSON Schema of the parameters, as the model is given it; a copy of its own for each who asks."""
+        return copy.deepcopy(self._schema)
+
+    @functools.cached_property
+    def _schema(self) -> dict[str, Any]:
+        # Every model request tells of every tool, and pydantic makes a schema anew each time.
         return self.parameters.model_json_schema()
 
     def call_arguments(self, arguments: BaseModel) -> dict[str, Any]:
