@@ -21,6 +21,7 @@ from temporalio.api.enums.v1 import (
 from temporalio.api.taskqueue.v1 import PollerInfo, TaskQueue
 from temporalio.api.workflowservice.v1 import (
     DescribeTaskQueueRequest,
+    DescribeTaskQueueResponse,
     DescribeWorkerDeploymentRequest,
     SetWorkerDeploymentCurrentVersionRequest,
     SetWorkerDeploymentRampingVersionRequest,
@@ -321,6 +322,15 @@ def _moment(at: Timestamp) -> datetime | None:
 
 def _made(summary: WorkerDeploymentInfo.WorkerDeploymentVersionSummary) -> datetime:
     return summary.create_time.ToDatetime(UTC)
+
+
+def given_work(found: DescribeTaskQueueResponse) -> Sequence[PollerInfo]:
+    """Those who ask for a queue's work and are given some: of the current or ramping build, or none where none is."""
+    info = found.versioning_info
+    given = {_build(info.current_deployment_version)}
+    if info.ramping_version_percentage:
+        given.add(_build(info.ramping_deployment_version))
+    return [poller for poller in found.pollers if _build_of(poller) in given]
 
 
 def _counted(pollers: Sequence[PollerInfo]) -> Mapping[Build | None, int]:

@@ -17,6 +17,7 @@ from temporalio.api.workflowservice.v1 import DescribeTaskQueueRequest, Describe
 from temporalio.client import Client, WorkflowExecution
 
 from tarry import attributes
+from tarry.client.deployments import given_work
 from tarry.client.errors import reaching_server
 from tarry.client.lists import QueueLists, literal
 from tarry.client.work import parked_note
@@ -35,7 +36,7 @@ _LISTED = f"{attributes.STATE.name} IN ('sleeping', 'waiting', 'gated', 'held')"
 class Standing:
     """What a look found. `parked` and `since`: by kind and state, `since` the oldest; `held`: by kind.
 
-    `backlog` and `pollers`: by the type of a task queue.
+    `backlog` and `pollers`, those that are given work: by the type of a task queue.
     """
 
     at: datetime
@@ -76,7 +77,7 @@ async def look(client: Client, task_queue: str, now: datetime) -> Standing:
     found.runs = await QueueLists(client, task_queue).count_open(f'WorkflowType = "{GENERATION}"')
     told = {kind: await _queue(client, task_queue, of) for kind, of in _QUEUES.items()}
     found.backlog = {kind: one.stats.approximate_backlog_count for kind, one in told.items()}
-    found.pollers = {kind: len(one.pollers) for kind, one in told.items()}
+    found.pollers = {kind: len(given_work(one)) for kind, one in told.items()}
     return found
 
 

@@ -72,7 +72,9 @@ QUESTIONS = Metric("tarry_questions", "gauge", "Questions that nobody has answer
 QUESTIONS_OLDEST = Metric("tarry_questions_oldest_seconds", "gauge", "For how long the oldest of them waits.")
 RUNS_OPEN = Metric("tarry_runs_open", "gauge", "Runs that have not ended.")
 BACKLOG = Metric("tarry_backlog", "gauge", "Tasks that wait for a worker.", ("type",))
-POLLERS = Metric("tarry_pollers", "gauge", "Pollers of workers that were heard of in the last minutes.", ("type",))
+POLLERS = Metric(
+    "tarry_pollers", "gauge", "Pollers of workers that are given work, heard of in the last minutes.", ("type",)
+)
 LOOKED_AT = Metric("tarry_looked_at_seconds", "gauge", "Unix time of the newest look that succeeded.")
 LOOK_METRICS = (
     *(PARKED, PARKED_OLDEST, HELD, OVERDUE, OVERDUE_OLDEST, QUESTIONS, QUESTIONS_OLDEST),

@@ -7,7 +7,7 @@ import uuid
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -17,6 +17,7 @@ from tarry.app import App, Extension
 from tarry.client import WakeCheck
 from tarry.client.deployments import Build, current_since, deploy_status, make_current, ramp, routing
 from tarry.client.errors import DeployRefused
+from tarry.client.standing import look
 from tarry.core import registry
 from tarry.core.registry import MadeCurrent, registry_id
 from tarry.core.routing import queue_of
@@ -220,3 +221,18 @@ async def test_a_process_of_tools_alone_says_when_its_build_is_given_their_work(
             await make_current(builds.on.client, builds.build("v1"))
             await said(f"build v1 of {builds.deployment} is current on task queue {queue}")
             following.cancel()
+
+
+async def test_workers_of_a_build_that_is_given_no_work_do_not_count_as_being_there(builds: Builds) -> None:
+    client, queue = builds.on.client, builds.on.settings.task_queue
+
+    async def pollers() -> int:
+        return (await look(client, queue, datetime.now(UTC))).pollers["workflow"]
+
+    async with builds.worker("v1", app_of()):
+        await eventually(lambda: routing(client, queue), lambda found: builds.build("v1") in found.asked)
+        before = await pollers()
+        await make_current(client, builds.build("v1"))
+        after = await pollers()
+
+    assert (before, after) == (0, 1)
