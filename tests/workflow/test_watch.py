@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,10 @@ def is_streaming(view: LiveView) -> bool:
 def said(view: LiveView) -> list[str]:
     """The kinds of its entries, but for what the model is told of itself."""
     return [entry.kind for entry in view.entries if entry.kind != "system"]
+
+
+def is_answering(view: LiveView, request_id: str) -> bool:
+    return view.run is not None and request_id in view.run.inputs
 
 
 def is_quiet(view: LiveView) -> bool:
@@ -124,8 +129,9 @@ async def test_watcher_lives_through_several_runs_and_turned_over_workflows(
             await first.wait()
             for number in range(3):
                 held.go.clear()  # a run that is over between two looks is told by its entries alone
-                submission = await conversation.submit(f"again {number}")
-                await watch.shows(lambda view: view.run is not None)
+                name = f"again-{number}"
+                submission = await conversation.submit(f"again {number}", request_id=name)
+                await watch.shows(partial(is_answering, request_id=name))
                 held.go.set()
                 await submission.wait()
                 await watch.shows(lambda view: view.run is None)
