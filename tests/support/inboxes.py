@@ -22,6 +22,12 @@ from workers.gateway import Server, build_gateway, listen, url_of
 
 TOKENS = {"Ana": "a" * 32, "Ben": "b" * 32}
 OPEN: dict[str, Any] = {"inbox_tokens": SecretStr(" ".join(f"{name}={token}" for name, token in TOKENS.items()))}
+PROVEN = {"X-Tarry-Proxy-Secret": "p" * 32}
+PROXY: dict[str, Any] = {
+    "inbox_tokens": None,
+    "inbox_user_header": "X-User",
+    "inbox_proxy_secret": SecretStr(PROVEN["X-Tarry-Proxy-Secret"]),
+}
 PATIENCE_MS = 60_000
 
 

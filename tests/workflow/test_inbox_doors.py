@@ -21,7 +21,7 @@ from tarry.gates import approvals
 from tarry.inbox import Inbox
 from tests.support.gateways import gateway
 from tests.support.gating import Ledger, gated_app, start_gated
-from tests.support.inboxes import TOKENS, caller, fields_of, token_of
+from tests.support.inboxes import PROVEN, PROXY, TOKENS, caller, fields_of, token_of
 from tests.support.parking import ANSWER, YES, Waits, waiting_app
 from tests.support.stage import Stage, idle_stage, stage
 from tests.support.waiting import PATIENCE, eventually
@@ -29,13 +29,7 @@ from workers import gateway_body
 from workers.inbox import watching
 from workers.inbox.answering import Answering
 
-PROXY: dict[str, Any] = {
-    "inbox_tokens": None,
-    "inbox_user_header": "X-User",
-    "inbox_proxy_secret": SecretStr("p" * 32),
-}
 ALLOW = {"choice": "allow"}
-PROVEN = {"X-Tarry-Proxy-Secret": "p" * 32}
 
 
 def app_of(ledger: Ledger, inbox: Inbox | None = None) -> App:

@@ -70,7 +70,7 @@ class Door:
         if len(proof) != 1 or len(names) != 1:
             return ""  # two of one name: somebody sent one along
         given, held = (hashlib.sha256(one.encode("utf-8", "replace")).digest() for one in (proof[0], self.proxy_secret))
-        return names[0] if hmac.compare_digest(given, held) else ""
+        return _name(names[0]) if hmac.compare_digest(given, held) else ""
 
     def _of_session(self, request: Request) -> str:
         return self.sessions.person(request.cookies.get(SESSION_COOKIE, ""), time.time())
@@ -83,6 +83,14 @@ def door_of(settings: Settings, sign_in: SignIn | None) -> Door:
     pairs = (one.partition("=") for one in held.split())
     sessions = Sessions({name: token for name, _, token in pairs}, _key(settings, held + proxy))
     return Door(sessions, sign_in, settings.inbox_user_header or "", proxy)
+
+
+def _name(header: str) -> str:
+    """A name of a header, which is read as Latin-1; proxies write UTF-8."""
+    try:
+        return header.encode("latin-1").decode()
+    except UnicodeError:
+        return header
 
 
 def _key(settings: Settings, held: str) -> str:
