@@ -11,6 +11,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from tarry.core.text import clean_text
 from tarry.subagents.files import AGENTS, CONFIG, PROJECT, FileError, Home, locked, read_text, write_whole
 
 
@@ -44,11 +45,14 @@ def trust(home: Home, project: Path) -> bool:
     """Trust a project from now on; whether it was not before.
 
     Raises:
-        FileError: the list cannot be read or written.
+        FileError: the list cannot be read or written, or the project's path is no text that could stand in it.
     """
+    place = project.resolve()
+    if clean_text(str(place)) != str(place):
+        raise FileError(place, "has a name that is no UTF-8, and cannot be trusted: rename it")
     with locked(home):
         before = trusted(home)
-        return _write(home, before, before | {project.resolve()})
+        return _write(home, before, before | {place})
 
 
 def untrust(home: Home, project: Path) -> bool:

@@ -134,6 +134,18 @@ def test_trust_outlives_the_process_and_is_taken_back(host: Host) -> None:
     assert trusted(host.home) == frozenset()
 
 
+def test_a_project_whose_name_is_no_utf_8_cannot_be_trusted_and_the_list_stays(both: Host) -> None:
+    nameless = Path(os.fsdecode(os.fsencode(both.project) + b"\xff"))
+    before = both.home.trusted.read_bytes()
+
+    with pytest.raises(FileError, match=r"has a name that is no UTF-8, and cannot be trusted: rename it$") as refused:
+        trust(both.home, nameless)
+
+    str(refused.value).encode()
+    assert both.home.trusted.read_bytes() == before
+    assert untrust(both.home, nameless) is False
+
+
 def test_a_damaged_list_of_trusted_projects_trusts_none_and_is_not_overwritten(both: Host) -> None:
     both.configure('{"agentScope": "both"}')
     both.home.trusted.write_text("[]")
