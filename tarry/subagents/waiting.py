@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timedelta
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import Field
 
@@ -12,12 +13,15 @@ from signals.parking import Sleep
 from tarry.acknowledged import Acknowledged
 from tarry.api import ToolApi
 from tarry.core.mail import STEER_KEY, STEERED
+from tarry.core.results import MAX_DETAILS_BYTES
 from tarry.core.subagents.protocol import AGENT_UPDATE, Updates
-from tarry.subagents.telling import RESULT_BYTES, end_text, facts, is_failure, refusals_are_results, working_lines
+from tarry.subagents.telling import RESULT_BYTES, end_text, facts, refusals_are_results, working_lines
 from tarry.tools import ToolResult, tool
 
 DEFAULT_SECONDS = 30.0
 MAX_SECONDS = 120.0
+ROOM_FOR_NAMES = 100
+"""Bytes that the names of the lists of ends take in the details."""
 
 
 @dataclass(frozen=True)
@@ -79,17 +83,33 @@ def _told(api: ToolApi, updates: Updates) -> ToolResult:
     if updates.already_read:
         more = f" and {updates.more_already_read} more" if updates.more_already_read else ""
         parts.append(f"Already read: {', '.join(updates.already_read)}{more}.")
-    details = {
-        "updates": [facts(one) for one in updates.completions],
-        "failed": [one.path for one in updates.completions if is_failure(one)],
+    acks = (api.agents.read_done,) if updates.completions else ()
+    return Acknowledged("\n\n".join(parts), details=_details(updates), acks=acks)
+
+
+def _details(updates: Updates) -> dict[str, Any]:
+    """The same for programs: of ends the first ones that fit in, as all of them are in the text."""
+    others = {
         "more": updates.more,
         "working": [one.model_dump(mode="json") for one in updates.working],
         "more_working": updates.more_working,
         "already_read": list(updates.already_read),
         "more_already_read": updates.more_already_read,
     }
-    acks = (api.agents.read_done,) if updates.completions else ()
-    return Acknowledged("\n\n".join(parts), details=details, acks=acks)
+    room = MAX_DETAILS_BYTES - ROOM_FOR_NAMES - _size(others)
+    told: list[dict[str, Any]] = []
+    for one in map(facts, updates.completions):
+        room -= _size(one) + (_size(one["path"]) if one["is_error"] else 0)
+        if room < 0:
+            break
+        told.append(one)
+    failed = [one["path"] for one in told if one["is_error"]]
+    return {"updates": told, "more_updates": len(updates.completions) - len(told), "failed": failed, **others}
+
+
+def _size(data: Any) -> int:
+    """As JSON in a list, or a little more than that."""
+    return len(json.dumps(data)) + len(", ")
 
 
 def _nothing(api: ToolApi) -> str:

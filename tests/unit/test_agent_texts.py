@@ -10,7 +10,9 @@ import pytest
 
 from tarry.client.errors import AgentRefused, NoSuchAgents, ServerUnavailable
 from tarry.core.protocol import PlainSignal
+from tarry.core.results import MAX_DETAILS_BYTES, outcome_from
 from tarry.core.subagents.protocol import Completion, Updates, Working
+from tarry.core.text import bound_text
 from tarry.subagents.telling import Told, answer_result, end_text, refusals_are_results, span, working_lines
 from tarry.subagents.waiting import _told, wait_agent
 from tarry.tools import RetryTool, ToolResult
@@ -137,3 +139,18 @@ def test_all_ends_that_a_call_reads_at_once_fit_into_its_result() -> None:
     result = _told(cast(Any, _Looking()), Updates(completions=tuple(ends)))
 
     assert len(str(result.content).encode()) <= wait_agent.result_bytes
+
+
+@pytest.mark.parametrize(("number", "is_whole"), [(100, True), (512, False)])
+def test_details_tell_of_the_first_ends_that_fit_and_how_many_more_there_were(number: int, is_whole: bool) -> None:
+    ends = [ended(path=f"/root/look-{one}", status="unanswered", reason="lost") for one in range(number)]
+
+    result = _told(cast(Any, _Looking()), Updates(completions=tuple(ends), more=3))
+    kept = outcome_from(bound_text(str(result.content), max_bytes=wait_agent.result_bytes), details=result.details)
+
+    assert kept.facts.diagnostics == ()
+    told = kept.facts.details["updates"]
+    assert [one["path"] for one in told] == [one.path for one in ends[: len(told)]] == kept.facts.details["failed"]
+    assert (len(told) + kept.facts.details["more_updates"], kept.facts.details["more"]) == (number, 3)
+    assert (len(told) == number) is is_whole
+    assert is_whole or len(str(kept.facts.details)) > MAX_DETAILS_BYTES - 1_024
