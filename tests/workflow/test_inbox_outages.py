@@ -6,14 +6,17 @@ from pathlib import Path
 
 import pytest
 
-from tarry.client import ServerUnavailable
+from tarry.client import Harness, ServerUnavailable
 from tarry.embedded import EmbeddedServer
 from tarry.gates import approvals
+from tests.support.gateways import GATEWAY_URL, gateway_settings
 from tests.support.gating import Ledger, gated_app, start_gated
 from tests.support.inboxes import caller, fields_of, token_of
-from tests.support.stage import stage
+from tests.support.rpcs import counted_rpcs
+from tests.support.stage import idle_stage, stage
 from workers import gateway_sending
 from workers.inbox import answering
+from workers.inbox.receipts import UNTOLD
 
 
 async def test_an_answer_that_may_have_come_is_not_said_to_be_lost_where_the_server_stays_away(
@@ -37,3 +40,25 @@ async def test_an_answer_that_may_have_come_is_not_said_to_be_lost_where_the_ser
 
     assert told.status_code == 503
     assert ("It may or may not have come" in told.text, "Nothing was done" in told.text) == (True, False)
+
+
+async def test_where_no_worker_is_up_a_page_says_what_is_not_known_and_waits_for_none(
+    server: EmbeddedServer, tmp_path: Path
+) -> None:
+    async with idle_stage(server, gated_app(Ledger().edit, approvals(lambda _: True)), tmp_path) as on:
+        async with on.worker():
+            waiting = await start_gated(on, "edit", path="a.txt")
+            await waiting.asks()
+            link = await Harness(on.client, gateway_settings(on)).answer_link(waiting.id, {"allow": True})
+        await on.client.get_workflow_handle(waiting.id).terminate()
+        path = link.removeprefix(GATEWAY_URL)
+        async with caller(on) as visitor:
+            with counted_rpcs() as asked:
+                opened = await visitor.get(path)
+                pressed = await visitor.post(path, token_of(await visitor.get("/inbox")), {})
+        async with on.worker(), caller(on) as visitor:
+            later = await visitor.get(path)
+
+    assert asked["query_workflow"] == 2, "once for a page"
+    assert ["Too late: it was ended by force" in page.text for page in (opened, pressed, later)] == [True] * 3
+    assert [UNTOLD in page.text for page in (opened, pressed, later)] == [True, True, False]

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from temporalio.client import Client
 from temporalio.service import RPCError
 
+from signals.box import Receipt
 from signals.tokens import SignalKey
 from tarry.client.decisions import LastSeen, last_seen
 from tarry.client.errors import NoSuchTask, ServerUnavailable
@@ -99,10 +101,12 @@ class Answering:
             found = await last_seen(self._client, told.task_id, self._queue)
         except (NoSuchTask, ServerUnavailable, RPCError):
             return told
-        if (first := await self._first(found, told.task_id, told.label, told.delivery_id)) is not None:
+        first = _decided(found, told.label, told.delivery_id)
+        known = [] if first is not None else await self._receipts(told.task_id) or []
+        if (first := first or _delivered(known, told.label, told.delivery_id)) is not None:
             kind, text = first
             return replace(told, kind=kind, text=text)
-        for receipt in await self._receipts(told.task_id):
+        for receipt in known:
             if receipt.delivery_id == told.delivery_id:
                 return replace(told, kind=receipt.answer, text=receipts.judged(receipt))
         return told
@@ -121,27 +125,24 @@ class Answering:
             found = await last_seen(self._client, answer.task_id, self._queue)
         except NoSuchTask:
             return "not_found", receipts.FORGOTTEN
-        first = await self._first(found, answer.task_id, answer.label, answer.delivery_id)
-        return first or ("closed", receipts.over(found))
+        return await self._first(found, answer, "closed", receipts.over(found))
 
-    async def moved_on(self, answer: Answer) -> tuple[Kind, str]:
+    async def moved_on(self, answer: Answer, changed: str = receipts.CHANGED) -> tuple[Kind, str]:
         """What became of it where the task asks something else: this may have been answered before."""
-        kind, text = await self.became(answer)
-        return (kind, text) if kind in ("delivered", "duplicate") else ("changed", receipts.CHANGED)
+        try:
+            found = await last_seen(self._client, answer.task_id, self._queue)
+        except NoSuchTask:
+            return "changed", changed
+        return await self._first(found, answer, "changed", changed)
 
-    async def _first(self, found: LastSeen, task_id: str, shown: str, delivery_id: str) -> tuple[Kind, str] | None:
-        """Which answer has the key that lists show so: this one, or whose; None where nothing tells of any."""
-        for one in found.decided:
-            if f"{one.signal}/{one.key}" == shown:
-                if one.delivery_id == delivery_id:
-                    return "delivered", receipts.delivered(one.at)
-                return "duplicate", receipts.answered(one, person_of(delivery_id))
-        for receipt in await self._receipts(task_id):
-            if receipt.answer == "delivered" and label(SignalKey(receipt.signal, receipt.key)) == shown:
-                if receipt.delivery_id == delivery_id:
-                    return "delivered", receipts.delivered(receipt.at)
-                return "duplicate", receipts.answered_by(person_of(receipt.delivery_id), receipt.at)
-        return None
+    async def _first(self, found: LastSeen, answer: Answer, kind: Kind, text: str) -> tuple[Kind, str]:
+        """Which answer has its key: this one, or whose. Else what is given, and whether that is all."""
+        if (known := _decided(found, answer.label, answer.delivery_id)) is not None:
+            return known
+        told = await self._receipts(answer.task_id)
+        if told is None:
+            return kind, f"{text} {receipts.UNTOLD}"
+        return _delivered(told, answer.label, answer.delivery_id) or (kind, text)
 
     async def _send(self, answer: Answer, asked: Question | None) -> tuple[Kind, str]:
         if asked is None:
@@ -163,9 +164,29 @@ class Answering:
             case _:
                 return await self.became(answer)
 
-    async def _receipts(self, task_id: str) -> list[Any]:
-        """What the task itself knows, where a worker is up to tell it."""
+    async def _receipts(self, task_id: str) -> list[Receipt] | None:
+        """What the task itself knows; None where no worker tells it at once: a page is not to wait for one."""
         try:
-            return list(await receipts_of(self._client, task_id))
+            return await receipts_of(self._client, task_id, patience=timedelta(0))
         except (RPCError, NoSuchTask):
-            return []
+            return None
+
+
+def _decided(found: LastSeen, shown: str, delivery_id: str) -> tuple[Kind, str] | None:
+    """Which answer has the key that lists show so: this one, or whose; None where lists tell of none."""
+    for one in found.decided:
+        if f"{one.signal}/{one.key}" == shown:
+            if one.delivery_id == delivery_id:
+                return "delivered", receipts.delivered(one.at)
+            return "duplicate", receipts.answered(one, person_of(delivery_id))
+    return None
+
+
+def _delivered(known: Sequence[Receipt], shown: str, delivery_id: str) -> tuple[Kind, str] | None:
+    """The same by what the task itself knows."""
+    for receipt in known:
+        if receipt.answer == "delivered" and label(SignalKey(receipt.signal, receipt.key)) == shown:
+            if receipt.delivery_id == delivery_id:
+                return "delivered", receipts.delivered(receipt.at)
+            return "duplicate", receipts.answered_by(person_of(receipt.delivery_id), receipt.at)
+    return None

@@ -55,9 +55,9 @@ class Links:
         answer = _answer(link, "")
         asked = await self._answering.asked(link.task_id)
         if asked is None or not answer.fits(asked):
-            became = self._answering.became if asked is None else self._answering.moved_on
-            kind, text = await became(answer)
-            return self._told(visit, link, Told(kind, "", _CHANGED if kind == "changed" else text, link.task_id))
+            ask = self._answering
+            kind, text = await (ask.became(answer) if asked is None else ask.moved_on(answer, _CHANGED))
+            return self._told(visit, link, Told(kind, "", text, link.task_id))
         return visit.page("link.html", link=link, says=_says(link), card=await self._whole(asked), told=None)
 
     async def answer(self, visit: Visit) -> Response:

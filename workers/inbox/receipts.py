@@ -27,6 +27,7 @@ CHANGED = "The question has changed since this page showed it: look again. Nothi
 ACCEPTED = "Kept by the server: no worker is up to take it. What became of it is told here once one is."
 LATE = "Kept by the server, but the deadline had passed: it counts as no answer unless the clock here is ahead."
 UNAVAILABLE = "Temporal does not answer. It may or may not have come: send it again, it counts once."
+UNTOLD = "Whether it was answered before is not known: no worker is up to tell."
 FORGOTTEN = "There is no such task any more."
 
 NOBODY = "whoever holds the link"
