@@ -57,7 +57,8 @@ class DurableTask(Generic[In, R]):
         input: the type of its input, checked when it is created and each time a phase runs.
         result: the type of its result.
         version: raise it when phases or checkpoints change so that older ones do not fit.
-        migrate: makes an older version's phase and checkpoint current. Without one they are taken as they are.
+        migrate: makes an older version's phase and checkpoint current, in the thread of the phase or the abort handler
+            and within its time (spec §4.2). Without one they are taken as they are.
         timeout: of one run of a phase, never of a sleep.
         worker: the name of the worker that runs its phases and its abort handler (spec §25.1).
 

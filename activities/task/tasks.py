@@ -9,6 +9,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from temporalio import activity
@@ -54,14 +55,14 @@ class TaskActivities:
         task = self._tasks.get(input.call.tool)
         if task is None:
             return results.not_here(input.call.tool)
-        position = _position(task, input)
-        phase = task.phases.get(position.phase)
-        if phase is None:
-            return results.not_here(f"{task.name} ({position.phase})")
         if not self._code.is_at_home(task.worker):
             return self._code.not_here(input, task.worker)
-        tool = _tool(task, lambda input, api: _converted(task, position, _called(phase, input, api)))
-        return await self._code.execute(tool, _narrowed(input, position))
+        told, missing = _told(input), list[str]()
+        is_today = task.migrate is None or told.version >= task.version
+        if is_today and told.phase not in task.phases:
+            return results.not_here(f"{task.name} ({told.phase})")
+        end = await self._code.execute(_tool(task, partial(_run, task, told, missing)), _narrowed(input, told))
+        return results.not_here(f"{task.name} ({missing[0]})") if missing else end
 
     @activity.defn(name=TASK_CLEAN_UP)
     async def clean_up(self, input: ToolRunInput) -> CleanedUp:
@@ -70,20 +71,40 @@ class TaskActivities:
         Raises:
             ApplicationError: as a tool's clean-up.
         """
-        task = self._tasks.get(input.call.tool)
-        tool = None if task is None or task.on_abort is None else replace(_tool(task, _nothing), cancel=_handler(task))
-        position = Position(phase="") if task is None else _position(task, input)
-        return await self._code.clean_up_with(tool, _narrowed(input, position))
+        task, told = self._tasks.get(input.call.tool), _told(input)
+        tool = None
+        if task is not None and task.on_abort is not None:
+            tool = replace(_tool(task, _nothing), cancel=partial(_abort, task, task.on_abort, told))
+        return await self._code.clean_up_with(tool, _narrowed(input, told))
 
 
-def _position(task: DurableTask[Any, Any], input: ToolRunInput) -> Position:
-    """Where the task stands, in the phases of today."""
+def _told(input: ToolRunInput) -> Position:
+    """Where the task stands, in the phases of the version that said so."""
     told = input.checkpoint if input.checkpoint is not None else input.call.arguments
-    position = Position(phase=told["phase"], data=told.get("data"), version=told["version"])
-    if position.version >= task.version or task.migrate is None:
-        return position
-    phase, data = task.migrate(position.phase, position.data, position.version)
+    return Position(phase=told["phase"], data=told.get("data"), version=told["version"])
+
+
+def _migrated(task: DurableTask[Any, Any], told: Position, api: Any) -> Position:
+    """Where it stands in the phases of today, which `api` tells. It is code of the application: only for its thread."""
+    if task.migrate is None or told.version >= task.version:
+        return told
+    phase, data = task.migrate(told.phase, told.data, told.version)
+    api.stand_at(data)
     return Position(phase=phase, data=data, version=task.version)
+
+
+def _run(task: DurableTask[Any, Any], told: Position, missing: list[str], input: Any, api: Any) -> Any:
+    position = _migrated(task, told, api)
+    phase = task.phases.get(position.phase)
+    if phase is None:
+        missing.append(position.phase)
+        return None
+    return _converted(task, position, _called(phase, input, api))
+
+
+def _abort(task: DurableTask[Any, Any], handler: Callable[..., Any], told: Position, input: Any, api: Any) -> Any:
+    _migrated(task, told, api)
+    return _called(handler, input, api)
 
 
 def _narrowed(input: ToolRunInput, position: Position) -> ToolRunInput:
@@ -104,12 +125,6 @@ def _tool(task: DurableTask[Any, Any], function: Callable[..., Any]) -> Tool:
 
 
 def _nothing(input: Any, api: Any) -> None: ...
-
-
-def _handler(task: DurableTask[Any, Any]) -> Callable[..., Any]:
-    handler = task.on_abort
-    assert handler is not None
-    return lambda input, api: _called(handler, input, api)
 
 
 def _called(function: Callable[..., Any], input: Any, api: Any) -> Any:

@@ -104,6 +104,7 @@ class RunApi(Outreach):
         self._people = PeopleAlone(host.registry)
         self._call = call_of(client, input)
         self._input = input
+        self._checkpoint = input.checkpoint
         self._output = output
         self._stop = stop
         self._request = f"{purpose}-{input.run}-{info.attempt}"
@@ -157,7 +158,11 @@ class RunApi(Outreach):
     @property
     def checkpoint(self) -> Any:
         """What it last parked with."""
-        return self._input.checkpoint
+        return self._checkpoint
+
+    def stand_at(self, checkpoint: Any) -> None:
+        """Let the code read this one instead: a durable task's, made current in its own thread."""
+        self._checkpoint = checkpoint
 
     @property
     def is_cancelled(self) -> bool:
