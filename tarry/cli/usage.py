@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Annotated, TypeVar
 
 import typer
@@ -48,6 +48,9 @@ async def _usage(output: Output, conversation_id: str | None, *, is_tree: bool) 
         report = await harness.usage()
         ledger = report.total
         facts["conversations"] = {name: told.model_dump(mode="json") for name, told in report.conversations.items()}
+        facts["unreadable"] = report.unreadable
+        if report.unreadable:
+            output.complaint(f"not counted, since this process has no key for them: {_counted(report.unreadable)}")
     else:
         conversation = conversation_of(harness, conversation_id)
         facts["conversation_id"] = conversation_id
@@ -76,6 +79,12 @@ async def _within_patience(harness: Harness, ask: Callable[[], Awaitable[T]]) ->
             return await ask()
     except TimeoutError:
         raise no_worker(harness.settings) from None
+
+
+def _counted(names: Sequence[str]) -> str:
+    """How many conversations, and the first of them."""
+    first = render.plain(names[0])
+    return f"conversation {first}" if len(names) == 1 else f"{len(names)} conversations, {first} among them"
 
 
 def _table(ledger: Ledger, agents: Mapping[str, Ledger]) -> Table:

@@ -21,8 +21,11 @@ from tarry.codec.census import CLEAR, key_ids
 from tarry.codec.unreadable import ENCODING, KEY_ID
 from tarry.connect import INLINE_BYTES
 from tarry.embedded import EmbeddedServer, ServerOptions
+from tarry.processes import environment_of
 from tarry.testing import ScriptedModel, call, calls, say
 from tarry.tools import RetryTool, tool
+from tests.support.answers import ask
+from tests.support.command import Command
 from tests.support.keys import VARIABLES, codec, files_with, with_settings
 from tests.support.parking import (
     ANSWER,
@@ -297,6 +300,23 @@ async def test_lists_show_what_is_not_readable_here_beside_all_the_rest(server: 
     assert (items[theirs.id].state, items[theirs.id].tool) == ("sleeping", "waits")
     assert "encrypted with key new" in items[theirs.id].question
     assert (questions[theirs.id].keys, questions[theirs.id].digest) == ((), "")
+
+
+async def test_usage_adds_up_what_is_readable_here_and_names_the_rest(server: EmbeddedServer, tmp_path: Path) -> None:
+    app = App(model=ScriptedModel.for_each_input([say("fine")]))
+    async with stage(server, app, tmp_path, **codec("new")) as encrypted:
+        await ask(encrypted.harness.conversation("usage-sealed"))
+    clear = await with_settings(server, encrypted)
+    async with clear.worker():
+        await ask(clear.harness.conversation("usage-open"))
+
+    report = await clear.harness.usage()
+    where = {"TARRY_TASK_QUEUE": clear.settings.task_queue, "TARRY_STORE": str(tmp_path)}
+    told = await Command(tmp_path, environment_of(server.address) | where).run("usage")
+
+    assert (list(report.conversations), report.unreadable) == (["usage-open"], ("usage-sealed",))
+    assert (told.code, told.out.count("scripted/1")) == (0, 1)
+    assert told.err == "tarry: not counted, since this process has no key for them: conversation usage-sealed\n"
 
 
 async def test_a_deployment_moves_to_keys_while_a_call_is_parked(server: EmbeddedServer, tmp_path: Path) -> None:
