@@ -50,12 +50,14 @@ class LastSeen:
     """How a task stands that does not ask any more.
 
     `until`: the deadline of its newest wait. `ended`: when it was over, None while it is not. `code`: of its outcome.
+    `is_taken_up`: a worker has seen all that came to it.
     """
 
     decided: tuple[Decided, ...]
     until: datetime | None
     ended: datetime | None
     code: str
+    is_taken_up: bool
 
 
 @reaching_server()
@@ -103,7 +105,8 @@ async def last_seen(client: Client, task_id: str, task_queue: str) -> LastSeen:
     found = await describe_task(client, task_id, task_queue)
     note: ParkedNote | None = await listed_memo(found, PARKED_MEMO, None, ParkedNote)
     _, code = await _came(client, found)
-    return LastSeen(await _decided(found), note.until if note else None, found.close_time, code)
+    is_taken_up = not found.raw_description.HasField("pending_workflow_task")
+    return LastSeen(await _decided(found), note.until if note else None, found.close_time, code, is_taken_up)
 
 
 async def _records(client: Client, found: WorkflowExecution) -> list[DecisionRecord]:

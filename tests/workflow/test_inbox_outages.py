@@ -1,22 +1,26 @@
-"""What a person is told of an answer while the server goes away (spec §23.4)."""
+"""What a person is told of an answer while the server, or every worker, is away (spec §23.4)."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from signals.parking import Ask, Sleep
 from tarry.client import Harness, ServerUnavailable
 from tarry.embedded import EmbeddedServer
 from tarry.gates import approvals
 from tests.support.gateways import GATEWAY_URL, gateway_settings
 from tests.support.gating import Ledger, gated_app, start_gated
 from tests.support.inboxes import caller, fields_of, token_of
+from tests.support.parking import ANSWER, Waits, waiting_app
 from tests.support.rpcs import counted_rpcs
-from tests.support.stage import idle_stage, stage
+from tests.support.stage import idle_stage, stage, taken_up
+from tests.support.waiting import eventually
 from workers import gateway_sending
 from workers.inbox import answering
-from workers.inbox.receipts import UNTOLD
+from workers.inbox.receipts import TAKEN_UP, UNTOLD
 
 
 async def test_an_answer_that_may_have_come_is_not_said_to_be_lost_where_the_server_stays_away(
@@ -62,3 +66,49 @@ async def test_where_no_worker_is_up_a_page_says_what_is_not_known_and_waits_for
     assert asked["query_workflow"] == 2, "once for a page"
     assert ["Too late: it was ended by force" in page.text for page in (opened, pressed, later)] == [True] * 3
     assert [UNTOLD in page.text for page in (opened, pressed, later)] == [True, True, False]
+
+
+async def test_a_kept_answer_that_a_worker_refuses_is_said_to_be_refused_and_why(
+    server: EmbeddedServer, tmp_path: Path
+) -> None:
+    waits = Waits(Sleep(signals=[ANSWER.key("a")], ask=Ask(text="Well?")))
+    unknowing = gated_app(Ledger().edit)
+    unknowing = replace(unknowing, extensions=[replace(one, signals=[]) for one in unknowing.extensions])
+    async with idle_stage(server, waiting_app(waits.tool), tmp_path) as on:
+        async with on.worker():
+            waiting = await start_gated(on, "waits")
+            await eventually(waiting.view, lambda view: view.state == "sleeping")
+        async with caller(on, app=unknowing) as visitor:
+            await visitor.sign_in()
+            page = await visitor.get(f"/inbox/question?task={waiting.id}")
+            sent = await visitor.post("/inbox/answer", token_of(page), {"value.": '{"no": 1}'} | fields_of(page))
+            with counted_rpcs() as asked:
+                kept = await visitor.get(sent.headers["location"])
+            async with on.worker():
+                await taken_up(on.client, waiting.id)
+                refused = await visitor.get(sent.headers["location"])
+            untold = await visitor.get(sent.headers["location"])
+
+    assert ("Kept by the server: no worker is up" in kept.text, asked["query_workflow"]) == (True, 0)
+    assert ("It was not taken at" in refused.text, "Kept by the server" in refused.text) == (True, False)
+    assert TAKEN_UP in untold.text
+
+
+async def test_a_kept_answer_of_a_task_that_is_ended_by_force_is_not_kept_for_ever(
+    server: EmbeddedServer, tmp_path: Path
+) -> None:
+    async with idle_stage(server, gated_app(Ledger().edit, approvals(lambda _: True)), tmp_path) as on:
+        async with on.worker():
+            waiting = await start_gated(on, "edit", path="a.txt")
+            await waiting.asks()
+        async with caller(on) as visitor:
+            await visitor.sign_in()
+            page = await visitor.get(f"/inbox/question?task={waiting.id}")
+            sent = await visitor.post("/inbox/answer", token_of(page), {"choice": "allow"} | fields_of(page))
+            await on.client.get_workflow_handle(waiting.id).terminate()
+            untold = await visitor.get(sent.headers["location"])
+            async with on.worker():
+                lost = await visitor.get(sent.headers["location"])
+
+    assert "Kept by the server; it was ended by force" in untold.text
+    assert "nothing tells that it was taken: it was ended by force" in lost.text

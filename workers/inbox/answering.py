@@ -96,20 +96,22 @@ class Answering:
         """What became since of an answer that the server kept."""
         try:
             asked = await self.asked(told.task_id)
-            if asked is not None and told.label in asked.keys:
-                return told  # nobody has looked at it yet, and asking for its receipt would wait for a worker
             found = await last_seen(self._client, told.task_id, self._queue)
         except (NoSuchTask, ServerUnavailable, RPCError):
             return told
+        if asked is not None and told.label in asked.keys and not found.is_taken_up:
+            return told  # nobody has looked at it yet, and asking for its receipt would wait for a worker
         first = _decided(found, told.label, told.delivery_id)
-        known = [] if first is not None else await self._receipts(told.task_id) or []
-        if (first := first or _delivered(known, told.label, told.delivery_id)) is not None:
+        known = [] if first is not None else await self._receipts(told.task_id)
+        if (first := first or _delivered(known or (), told.label, told.delivery_id)) is not None:
             kind, text = first
             return replace(told, kind=kind, text=text)
-        for receipt in known:
+        for receipt in known or ():
             if receipt.delivery_id == told.delivery_id:
                 return replace(told, kind=receipt.answer, text=receipts.judged(receipt))
-        return told
+        if found.ended is not None:
+            return replace(told, kind="accepted" if known is None else "closed", text=receipts.left(found, known))
+        return replace(told, text=receipts.TAKEN_UP) if known is None and found.is_taken_up else told
 
     async def ended(self, task_id: str) -> str:
         """What is known of a task that asks nothing."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import Any, Literal
@@ -25,6 +26,7 @@ STATUS: dict[Kind, int] = {
 
 CHANGED = "The question has changed since this page showed it: look again. Nothing was sent."
 ACCEPTED = "Kept by the server: no worker is up to take it. What became of it is told here once one is."
+TAKEN_UP = "A worker has taken it up, and none is up to tell what became of it. That is told here once one is."
 LATE = "Kept by the server, but the deadline had passed: it counts as no answer unless the clock here is ahead."
 UNAVAILABLE = "Temporal does not answer. It may or may not have come: send it again, it counts once."
 UNTOLD = "Whether it was answered before is not known: no worker is up to tell."
@@ -88,6 +90,14 @@ def judged(receipt: Receipt) -> str:
     if receipt.answer == "delivered":
         return delivered(receipt.at)
     return f"It was not taken at {clock(receipt.at)}: {receipt.reason}."
+
+
+def left(found: LastSeen, known: Sequence[Receipt] | None) -> str:
+    """What the server kept is in no receipt, and the task is over; `known`: its receipts, None: nobody tells them."""
+    end = f"{_ENDS.get(found.code, 'it is over')}{f', at {clock(found.ended)}' if found.ended else ''}"
+    if known is None:
+        return f"Kept by the server; {end}. What became of it is told here once a worker is up."
+    return f"Kept by the server, but nothing tells that it was taken: {end}."
 
 
 def answered(one: Decided, person: str) -> str:
