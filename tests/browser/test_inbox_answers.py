@@ -8,6 +8,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Literal
 
+import pytest
 from playwright.async_api import Browser, Page, expect
 from pydantic import BaseModel, Field
 
@@ -23,6 +24,7 @@ from tests.support.gating import Gated, Ledger, gated_app, start_gated
 from tests.support.inboxes import Desk, desk
 from tests.support.stage import Stage, idle_stage, stage
 from tests.support.waiting import eventually
+from workers.inbox import sessions, watching
 
 
 class Window(BaseModel):
@@ -217,3 +219,29 @@ async def test_the_list_follows_what_happens_and_leaves_alone_what_somebody_is_w
         await expect(mine).to_contain_text("This is not asked any more")
         await expect(mine.get_by_label("Reason")).to_have_value("half a sent")
         await expect(mine.get_by_role("button", name="Allow")).to_be_disabled()
+
+
+async def test_a_page_that_stays_open_renews_its_forms_and_leaves_alone_what_somebody_is_writing(
+    server: EmbeddedServer, tmp_path: Path, chromium: Browser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(watching, "LONGEST", 0.5)
+    monkeypatch.setattr(watching, "RETRY_MS", 100)
+    monkeypatch.setattr(sessions, "RENEWED_SECONDS", 1)
+    ledger = Ledger()
+    async with asked(server, tmp_path, chromium, ledger) as (_, waiting, inbox), inbox.person("Ana") as page:
+        mine = page.get_by_role("article").filter(has_text="a.txt")
+        await mine.get_by_label("Reason").fill("all in order")
+        token = mine.locator("input[name=form]")
+        old, plain = await token.input_value(), sessions.Sessions.is_form
+
+        def is_form(self: sessions.Sessions, given: str, bound: str, now: float) -> bool:
+            return given != old and plain(self, given, bound, now)
+
+        monkeypatch.setattr(sessions.Sessions, "is_form", is_form)
+        await expect(token).not_to_have_value(old)
+        await expect(mine.get_by_label("Reason")).to_have_value("all in order")
+        await mine.get_by_role("button", name="Allow").click()
+        await expect(page.get_by_role("status")).to_contain_text("Allowed. Delivered")
+        await waiting.ends()
+
+    assert len(ledger.runs) == 1

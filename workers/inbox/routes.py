@@ -33,7 +33,7 @@ from workers.inbox.receipts import STATUS, Told
 from workers.inbox.sessions import SESSION_SECONDS
 from workers.inbox.showing import Card, card
 from workers.inbox.visitors import Refused, Visit, Visitors
-from workers.inbox.watching import Watching
+from workers.inbox.watching import Watching, version_of
 
 HISTORY = 30
 """Tasks on a page of the history."""
@@ -82,7 +82,8 @@ class Inbox:
         # Who has just answered sees the list without it.
         standing = await self.board.standing(anew=told is not None)
         listing = Listing.of(standing.parked, visit.query, lambda one: self._card(one, visit))
-        return visit.page("inbox.html", here="inbox", listing=listing, standing=standing, told=told)
+        version = version_of(standing)
+        return visit.page("inbox.html", here="inbox", listing=listing, standing=standing, version=version, told=told)
 
     async def question(self, visit: Visit) -> Response:
         """`GET /inbox/question?task=…`: one question, with all that would run."""

@@ -16,6 +16,8 @@ from tarry.signed import BadToken, read_signed, sign
 
 SESSION_SECONDS = 12 * 3_600
 FORM_SECONDS = 12 * 3_600
+RENEWED_SECONDS = 3_600
+"""How often a page that stays open is given new tokens for its forms."""
 _SESSION = b"tarry.inbox.session.1\n"
 _FORM = b"tarry.inbox.form.1\n"
 _TOLD = b"tarry.inbox.told.2\n"

@@ -1,7 +1,7 @@
 """The inbox as it changes, by server-sent events: `GET /inbox/events` (spec §23.1).
 
-An event says that the list is another one, and how many questions wait; the page then fetches itself. All watchers of a
-gateway share the looks of one board.
+An event says that the list is another one, or the page old, and how many questions wait; the page then fetches itself.
+All watchers of a gateway share the looks of one board.
 """
 
 from __future__ import annotations
@@ -9,13 +9,15 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import time
 from collections.abc import AsyncIterator
 
 from sse_starlette import EventSourceResponse, ServerSentEvent
 from starlette.responses import Response
 
 from workers.gateway_tokens import refused_json
-from workers.inbox.board import Board
+from workers.inbox import sessions
+from workers.inbox.board import Board, Standing
 from workers.inbox.pages import HEADERS
 from workers.inbox.visitors import Visit
 
@@ -25,6 +27,14 @@ SEND_PATIENCE = 30.0
 RETRY_MS = 2_000
 LONGEST = 900.0
 """Seconds, after which a browser comes back and is asked again who it is."""
+
+
+def version_of(standing: Standing) -> str:
+    """Of the page that shows it: another one also once the tokens of its forms are to be renewed.
+
+    Every watch ends before long and tells this anew when it comes back, so no page misses it.
+    """
+    return f"{standing.version}.{int(time.time() // sessions.RENEWED_SECONDS)}"
 
 
 class Watching:
@@ -52,5 +62,5 @@ class Watching:
                 except (TimeoutError, StopAsyncIteration):
                     return
                 asked = sum(1 for one in standing.parked if one.question)
-                data = json.dumps({"version": standing.version, "asked": asked})
+                data = json.dumps({"version": version_of(standing), "asked": asked})
                 yield ServerSentEvent(data, event="standing", retry=RETRY_MS)

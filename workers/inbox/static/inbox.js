@@ -98,6 +98,8 @@
     }
   };
 
+  const signedIn = (root) => root.querySelector(".person")?.title;
+
   let running = false, again = false;
   const refresh = async () => {
     if (running) { again = true; return; }
@@ -115,6 +117,10 @@
         else if (after && part === ".empty") live.querySelector(".cards").before(after);
       }
       mergeCards(live.querySelector(".cards"), fresh.querySelector(".cards"));
+      // The cards that were kept are sent with the new token too, since the old one ends after some hours; but by nobody
+      // else than the page says who is signed in.
+      const token = page.querySelector("input[name=form]");
+      if (token && signedIn(page) === signedIn(document)) document.querySelectorAll("input[name=form]").forEach((field) => { field.value = token.value; });
       live.dataset.version = fresh.dataset.version;
       document.title = page.title;
       showTimes(live);
