@@ -49,7 +49,7 @@ def current(build: BuildArgument, deployment: DeploymentOption = None, as_json: 
 @app.command("ramp", epilog=EXIT_CODES)
 def ramp_to(
     build: BuildArgument,
-    percentage: Annotated[float, typer.Argument(min=0, max=100, help="Of the workflows; 0 ends the ramp.")],
+    percentage: Annotated[float, typer.Argument(min=0, max=100, help="Of the workflows; 0 ends its ramp.")],
     deployment: DeploymentOption = None,
     as_json: JsonOption = False,
 ) -> int:

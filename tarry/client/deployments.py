@@ -209,9 +209,11 @@ async def ramp(client: Client, build: Build, percentage: float) -> None:
     """Let a part of the work go to a build, chosen by workflow id; 0 percent gives it none. Returns as `make_current`.
 
     Raises:
-        DeployRefused: as `make_current`; or the build is the current one.
+        DeployRefused: as `make_current`; or the build is the current one; or its ramp is to end, and another ramps.
         ServerUnavailable: as `make_current`.
     """
+    if not percentage:
+        await _check_no_other_ramps(client, build)
     request = SetWorkerDeploymentRampingVersionRequest(
         namespace=client.namespace,
         deployment_name=build.deployment,
@@ -266,6 +268,22 @@ async def _described(client: Client, deployment: str) -> WorkerDeploymentInfo | 
             return None
         raise
     return found.worker_deployment_info
+
+
+async def _check_no_other_ramps(client: Client, build: Build) -> None:
+    """The server ends whatever ramp there is.
+
+    Raises:
+        DeployRefused: it is not that of `build`.
+    """
+    found = await _described(client, build.deployment)
+    other = _build(found.routing_config.ramping_deployment_version) if found else None
+    if other not in (None, build):
+        assert other is not None
+        raise DeployRefused(
+            f"build {build.name} of {build.deployment} does not ramp, build {other.name} does: "
+            f"`tarry deploy ramp {other.name} 0` ends that"
+        )
 
 
 async def _change(ask: Callable[[], Awaitable[object]]) -> None:

@@ -67,7 +67,7 @@ class AgentRefused(TarryError):
 
 
 class DeployRefused(TarryError):
-    """The server does not give a build work; the text is its own. Nothing was changed."""
+    """The routing of work to a build cannot be changed so; the text says why, most often the server's. Nothing was."""
 
 
 class NoSuchEntry(TarryError):

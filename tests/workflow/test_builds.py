@@ -192,6 +192,28 @@ async def test_a_build_that_nobody_has_started_is_not_made_current(
         await make_current(builds.on.client, builds.build("v1"))
 
 
+def commanding(server: EmbeddedServer, builds: Builds) -> Command:
+    """The command on this queue."""
+    where = {"TARRY_TASK_QUEUE": builds.on.settings.task_queue}
+    return Command(Path(builds.on.settings.store), environment_of(server.address) | where)
+
+
+async def test_a_ramp_is_not_ended_in_the_name_of_another_build(server: EmbeddedServer, builds: Builds) -> None:
+    client, settings = builds.on.client, builds.on.settings
+    command = commanding(server, builds)
+    async with builds.worker("v1", app_of()), builds.worker("v2", app_of()):
+        await make_current(client, builds.build("v1"))
+        await ramp(client, builds.build("v2"), 1)
+        refused = await command.run("deploy", "ramp", "v3", "0", "--deployment", builds.deployment)
+        during = await routing(client, settings.task_queue)
+        ended = await command.run("deploy", "ramp", "v2", "0", "--deployment", builds.deployment)
+        again = await command.run("deploy", "ramp", "v2", "0", "--deployment", builds.deployment)
+
+    why = f"tarry: build v3 of {builds.deployment} does not ramp, build v2 does: `tarry deploy ramp v2 0` ends that\n"
+    assert (refused.code, refused.err, during.ramping) == (1, why, builds.build("v2"))
+    assert (ended.code, again.code) == (0, 0)
+
+
 async def test_command_says_what_it_lacks(server: EmbeddedServer, tmp_path: Path) -> None:
     command = Command(tmp_path, environment_of(server.address) | {"TARRY_TASK_QUEUE": "no-builds"})
 
