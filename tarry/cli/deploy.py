@@ -29,6 +29,14 @@ DeploymentOption = Annotated[
     str | None, typer.Option("--deployment", help="Its name; TARRY_DEPLOYMENT, or the one on the queue, by default.")
 ]
 BuildArgument = Annotated[str, typer.Argument(help="The build, as its workers' TARRY_BUILD has it.")]
+IgnoreOption = Annotated[
+    bool,
+    typer.Option(
+        "--ignore-missing-task-queues",
+        help="Also when its workers leave out a queue in use, as of a worker's name that it gave up: "
+        "what comes there goes to workers that are no build.",
+    ),
+]
 
 
 @app.command(epilog=EXIT_CODES)
@@ -38,12 +46,17 @@ def status(deployment: DeploymentOption = None, as_json: JsonOption = False) -> 
 
 
 @app.command(epilog=EXIT_CODES)
-def current(build: BuildArgument, deployment: DeploymentOption = None, as_json: JsonOption = False) -> int:
+def current(
+    build: BuildArgument,
+    deployment: DeploymentOption = None,
+    ignore_missing: IgnoreOption = False,
+    as_json: JsonOption = False,
+) -> int:
     """Let all work go to a build, from the next step of each workflow on, what is parked included.
 
     A step back is the same, to the build before.
     """
-    return run_async(_current(Output(as_json=as_json), build, deployment))
+    return run_async(_current(Output(as_json=as_json), build, deployment, ignore_missing=ignore_missing))
 
 
 @app.command("ramp", epilog=EXIT_CODES)
@@ -51,10 +64,11 @@ def ramp_to(
     build: BuildArgument,
     percentage: Annotated[float, typer.Argument(min=0, max=100, help="Of the workflows; 0 ends its ramp.")],
     deployment: DeploymentOption = None,
+    ignore_missing: IgnoreOption = False,
     as_json: JsonOption = False,
 ) -> int:
     """Let a part of the work go to a build that is not current yet."""
-    return run_async(_ramp(Output(as_json=as_json), build, percentage, deployment))
+    return run_async(_ramp(Output(as_json=as_json), build, percentage, deployment, ignore_missing=ignore_missing))
 
 
 async def _status(output: Output, deployment: str | None) -> int:
@@ -70,17 +84,17 @@ async def _status(output: Output, deployment: str | None) -> int:
     return ExitCode.DONE
 
 
-async def _current(output: Output, name: str, deployment: str | None) -> int:
+async def _current(output: Output, name: str, deployment: str | None, *, ignore_missing: bool) -> int:
     harness = await Harness.connect()
     build = Build(await _name_of(harness, deployment), name)
-    await make_current(harness.client, build)
+    await make_current(harness.client, build, ignore_missing=ignore_missing)
     return _told(output, harness, build, 100)
 
 
-async def _ramp(output: Output, name: str, percentage: float, deployment: str | None) -> int:
+async def _ramp(output: Output, name: str, percentage: float, deployment: str | None, *, ignore_missing: bool) -> int:
     harness = await Harness.connect()
     build = Build(await _name_of(harness, deployment), name)
-    await ramp(harness.client, build, percentage)
+    await ramp(harness.client, build, percentage, ignore_missing=ignore_missing)
     return _told(output, harness, build, percentage)
 
 

@@ -42,6 +42,11 @@ _KNOWN_PATIENCE = timedelta(seconds=5)
 _TELLING_PATIENCE = timedelta(seconds=30)
 _PAUSE = timedelta(milliseconds=200)
 _REFUSALS = (RPCStatusCode.NOT_FOUND, RPCStatusCode.FAILED_PRECONDITION)
+_MISSING = "missing active task queues"
+_MISSING_HINT = (
+    " (each worker's name has a queue of its own: start workers of that name in this build too, "
+    "or give --ignore-missing-task-queues, which leaves what comes there to workers that are no build)"
+)
 _STATUSES = {
     WorkerDeploymentVersionStatus.WORKER_DEPLOYMENT_VERSION_STATUS_CURRENT: "current",
     WorkerDeploymentVersionStatus.WORKER_DEPLOYMENT_VERSION_STATUS_RAMPING: "ramping",
@@ -187,26 +192,34 @@ async def current_since(client: Client, build: Build) -> datetime | None:
 
 
 @reaching_server()
-async def make_current(client: Client, build: Build) -> None:
+async def make_current(client: Client, build: Build, *, ignore_missing: bool = False) -> None:
     """Let all work go to a build, from the next step of each workflow on. Ends a ramp to it; a repeat changes nothing.
 
     A build whose first worker has only just started is waited for, some seconds. Returns when the server has told all
     its task queues: until then they may give a step to the build before.
 
+    `ignore_missing`: also when its workers leave out a task queue that is in use. What comes there goes to workers that
+    are no build from then on.
+
     Raises:
-        DeployRefused: the server knows no such build, or none of its workers asks for the work of the deployment.
+        DeployRefused: the server knows no such build, or none of its workers asks for the work of the deployment; or
+            they leave out a task queue in use, as that of a worker's name that the build gave up.
         ServerUnavailable: no server answers; or it was half a minute over telling its task queues, and will go on.
     """
     request = SetWorkerDeploymentCurrentVersionRequest(
-        namespace=client.namespace, deployment_name=build.deployment, build_id=build.name, identity=client.identity
+        namespace=client.namespace,
+        deployment_name=build.deployment,
+        build_id=build.name,
+        identity=client.identity,
+        ignore_missing_task_queues=ignore_missing,
     )
     await _change(lambda: client.workflow_service.set_worker_deployment_current_version(request))
     await _told(client, build.deployment)
 
 
 @reaching_server()
-async def ramp(client: Client, build: Build, percentage: float) -> None:
-    """Let a part of the work go to a build, chosen by workflow id; 0 percent gives it none. Returns as `make_current`.
+async def ramp(client: Client, build: Build, percentage: float, *, ignore_missing: bool = False) -> None:
+    """Let a part of the work go to a build, chosen by workflow id; 0 percent gives it none. Else as `make_current`.
 
     Raises:
         DeployRefused: as `make_current`; or the build is the current one; or its ramp is to end, and another ramps.
@@ -220,6 +233,7 @@ async def ramp(client: Client, build: Build, percentage: float) -> None:
         build_id=build.name if percentage else "",
         percentage=percentage,
         identity=client.identity,
+        ignore_missing_task_queues=ignore_missing,
     )
     await _change(lambda: client.workflow_service.set_worker_deployment_ramping_version(request))
     await _told(client, build.deployment)
@@ -302,7 +316,8 @@ async def _change(ask: Callable[[], Awaitable[object]]) -> None:
     except RPCError as error:
         if not _is_refusal(error):
             raise
-        raise DeployRefused(" ".join(error.message.split())) from error
+        text = " ".join(error.message.split())
+        raise DeployRefused(text + _MISSING_HINT if _MISSING in text else text) from error
 
 
 async def _told(client: Client, deployment: str) -> None:

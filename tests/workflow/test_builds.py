@@ -214,6 +214,41 @@ async def test_a_ramp_is_not_ended_in_the_name_of_another_build(server: Embedded
     assert (ended.code, again.code) == (0, 0)
 
 
+async def test_a_build_that_gave_up_the_name_of_a_worker_is_made_current_when_its_queue_is_to_be_ignored(
+    server: EmbeddedServer, builds: Builds
+) -> None:
+    def app(build: str, worker: str) -> App:
+        @tool(name="where", worker=worker)
+        def where() -> str:
+            """Tell which build runs it."""
+            return build
+
+        model = ScriptedModel.for_each_input([call("where"), lambda request: say(request.messages[-1].text)])
+        return App(model=model, extensions=[Extension("test", [where])])
+
+    async def is_waited_for() -> bool:
+        return any([item.worker == "special" async for item in builds.on.harness.work()])
+
+    client, old, new = builds.on.client, app("v1", "special"), app("v2", "")
+    async with builds.worker("v2", new):
+        async with builds.worker("v1", old, "special"):
+            await make_current(client, builds.build("v1"))
+            first = await (await builds.on.harness.conversation().submit("go")).wait()
+            with pytest.raises(DeployRefused, match="or give --ignore-missing-task-queues"):
+                await make_current(client, builds.build("v2"))
+            with pytest.raises(DeployRefused, match="or give --ignore-missing-task-queues"):
+                await ramp(client, builds.build("v2"), 5)
+        async with builds.worker("v1", old):
+            left = await builds.on.harness.conversation().submit("go")
+            await eventually(is_waited_for)
+            anyway = ("--deployment", builds.deployment, "--ignore-missing-task-queues")
+            made = await commanding(server, builds).run("deploy", "current", "v2", *anyway)
+        async with builds.on.special("special", new):
+            second = await left.wait()
+
+    assert (first.answer_text, made.code, second.answer_text) == ("v1", 0, "v2")
+
+
 async def test_command_says_what_it_lacks(server: EmbeddedServer, tmp_path: Path) -> None:
     command = Command(tmp_path, environment_of(server.address) | {"TARRY_TASK_QUEUE": "no-builds"})
 
