@@ -128,14 +128,14 @@ class Child(Program):
             raise
 
     async def says(self, pattern: str, patience: float) -> str | None:
-        """What it has printed since its start that matches; None when it ends before, or `patience` seconds pass."""
-        wanted = re.compile(pattern, re.MULTILINE)
+        """What matches in a line that it has printed since its start; None when it ends, or `patience` seconds pass."""
+        wanted, printed = re.compile(pattern, re.MULTILINE), _Printed(self.log, self._start)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(patience):
                 while True:
                     has_ended = self.pid is None
-                    if (found := wanted.search(self._output(self._start))) is not None:
-                        return found.group()
+                    if (found := printed.search(wanted)) is not None:
+                        return found
                     if has_ended:
                         return None
                     await asyncio.sleep(_POLL)
@@ -149,14 +149,14 @@ class Child(Program):
             reraise=True,
         )
         try:
-            return await attempts(self._match, start)
+            return await attempts(self._match, _Printed(self.log, start), start)
         except _NotReady:
             raise self._failure(f"was not ready within {READY_PATIENCE:g} s", start) from None
 
-    async def _match(self, start: int) -> str:
+    async def _match(self, printed: _Printed, start: int) -> str:
         has_ended = self.pid is None
-        if (found := self._ready.search(self._output(start))) is not None:
-            return found.group()
+        if (found := printed.search(self._ready)) is not None:
+            return found
         if has_ended:
             raise self._failure(f"ended with exit code {await self.wait()}", start)
         raise _NotReady
@@ -164,8 +164,22 @@ class Child(Program):
     def _failure(self, what: str, start: int) -> ChildError:
         return ChildError(f"{self.name} {what}; {end_of(self.log, start)}")
 
-    def _output(self, start: int) -> str:
-        return self.log.read_bytes()[start:].decode(errors="replace")
+
+class _Printed:
+    """What a log holds from a byte on, each line of it looked at once."""
+
+    def __init__(self, log: Path, start: int) -> None:
+        self._log = log
+        self._next = start
+
+    def search(self, wanted: re.Pattern[str]) -> str | None:
+        """The first match in what has come since the last search; none goes over more than a line."""
+        with self._log.open("rb") as held:
+            held.seek(self._next)
+            new = held.read()
+        found = wanted.search(new.decode(errors="replace"))
+        self._next += new.rfind(b"\n") + 1  # the last line may go on
+        return found.group() if found is not None else None
 
 
 def end_of(log: Path, start: int = 0) -> str:

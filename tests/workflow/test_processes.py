@@ -14,7 +14,7 @@ from tarry.embedded import EmbeddedServer
 from tarry.processes import Child, ChildError, environment_of
 from tarry.testing import Stage
 from tests.support.programs import start
-from tests.support.waiting import eventually
+from tests.support.waiting import PATIENCE, eventually
 
 SERVES = "import time; print('up', 7, flush=True); time.sleep(600)"
 IGNORES_SIGTERM = f"import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); {SERVES}"
@@ -37,6 +37,11 @@ asyncio.run(main())
 def child(code: str, folder: Path) -> Child:
     command = [sys.executable, "-c", code]
     return Child("the program", command, ready=r"^up \d+$", log=folder / "its.log", environment=os.environ)
+
+
+def bytes_read() -> int:
+    """By this process so far."""
+    return int(Path("/proc/self/io").read_text().split()[1])
 
 
 async def is_gone(pid: int) -> bool:
@@ -77,6 +82,26 @@ async def test_restart_waits_for_a_line_of_the_new_process(tmp_path: Path) -> No
 
     assert (running.ready_line != first, running.ready_line) == (True, f"up {running.pid}")
     await running.kill()
+
+
+async def test_what_a_child_says_is_found_over_two_writes_and_what_was_read_is_not_read_again(tmp_path: Path) -> None:
+    noise = 1_000_000
+    code = f"""
+import time
+print("up 7\\n" + "{"x" * 99}\\n" * {noise // 100}, flush=True)
+time.sleep(0.6)
+print("the wo", end="", flush=True)
+time.sleep(0.1)
+print("rd is out", flush=True)
+time.sleep(600)
+"""
+    async with child(code, tmp_path) as running:
+        before = bytes_read()
+        said = await running.says(r"^the word is \S+$", patience=PATIENCE)
+        read = bytes_read() - before
+
+    assert said == "the word is out"
+    assert read < 3 * noise, "fifty times a second it would be thirty times as much"
 
 
 async def test_child_that_ignores_its_stop_is_killed(tmp_path: Path) -> None:
