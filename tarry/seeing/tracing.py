@@ -8,7 +8,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from opentelemetry import trace
@@ -33,22 +32,29 @@ def begin_tracing(environment: Mapping[str, str], process: str) -> Callable[[], 
     left, and ends it, within two seconds; nothing may be traced after it.
 
     Raises:
-        SettingsError: a collector is named, and the packages of `tarry[otel]` are missing or another protocol is asked.
+        SettingsError: a collector is named, and the packages of `tarry[otel]` are missing, or another exporter or
+            protocol is asked for.
     """
     if not _is_on(environment):
         return lambda: None
     protocol = next((environment[name] for name in _PROTOCOLS if environment.get(name)), _PROTOCOL)
     if protocol != _PROTOCOL:
         raise SettingsError(f"OTEL_EXPORTER_OTLP_PROTOCOL={protocol!r} is refused: spans are sent by {_PROTOCOL}")
-    if find_spec("opentelemetry.sdk") is None or find_spec("opentelemetry.exporter") is None:
-        raise SettingsError("OTEL_EXPORTER_OTLP_ENDPOINT is set, and tracing is not installed: install tarry[otel]")
-    return _begin(environment, process)
+    try:
+        return _begin(environment, process)
+    except ModuleNotFoundError as error:  # all of it, or the exporter over HTTP where there is another one
+        text = "OTEL_EXPORTER_OTLP_ENDPOINT is set, and tracing is not installed: install tarry[otel]"
+        raise SettingsError(text) from error
 
 
 def _is_on(environment: Mapping[str, str]) -> bool:
     is_named = any(environment.get(name) for name in _ENDPOINTS)
-    is_disabled = environment.get("OTEL_SDK_DISABLED", "").lower() == "true"
-    return is_named and not is_disabled and environment.get("OTEL_TRACES_EXPORTER", "otlp") == "otlp"
+    if not is_named or environment.get("OTEL_SDK_DISABLED", "").lower() == "true":
+        return False
+    exporter = environment.get("OTEL_TRACES_EXPORTER") or "otlp"
+    if exporter not in ("otlp", "none"):
+        raise SettingsError(f"OTEL_TRACES_EXPORTER={exporter!r} is refused: set it to 'otlp', or to 'none'")
+    return exporter == "otlp"
 
 
 def _begin(environment: Mapping[str, str], process: str) -> Callable[[], None]:
