@@ -25,6 +25,8 @@ _WINDOWS = tuple(map(timedelta, (1 / 24, 1, 7, 30, 365, 3_650)))
 _EARLIEST = datetime(2000, 1, 1, tzinfo=UTC)
 """Nobody decided anything before."""
 _MOST = 1_000
+"""Tasks in one list, unless more were decided within `_FINEST`."""
+_FINEST = timedelta(milliseconds=1)
 _AT_A_TIME = 8
 
 Came = Literal["runs", "waits", "ran", "failed", "not_run", "stopped", "unknown"]
@@ -70,23 +72,7 @@ async def decisions(client: Client, task_queue: str, before: datetime, limit: in
     Raises:
         ServerUnavailable: no server answers.
     """
-    ours = f"TaskQueue = {literal(task_queue)} AND ExecutionStatus != 'ContinuedAsNew'"
-    name = attributes.DECIDED.name
-    found: list[WorkflowExecution] = []
-    if before <= _EARLIEST:
-        return []
-    for window in _WINDOWS:
-        query = (
-            f"{ours} AND {name} < {literal(before)} AND {name} >= {literal(before - min(window, before - _EARLIEST))}"
-        )
-        # Lists of the dev server cannot be sorted, so a window is made that holds enough.
-        if (await client.count_workflows(query)).count < limit and window != _WINDOWS[-1]:
-            continue
-        # Its lists also find a task by the time of an earlier decision, and a page must not come again.
-        listed = [one async for one in client.list_workflows(query, limit=_MOST)]
-        found = [one for one in listed if one.typed_search_attributes[attributes.DECIDED] < before]
-        if len(found) >= limit:
-            break
+    found = [] if before <= _EARLIEST else await _decided_before(client, task_queue, before, limit)
     found.sort(key=lambda one: one.typed_search_attributes[attributes.DECIDED], reverse=True)
     wanted = found[:limit]
     records: list[DecisionRecord] = []
@@ -94,6 +80,39 @@ async def decisions(client: Client, task_queue: str, before: datetime, limit: in
         some = await asyncio.gather(*(_records(client, one) for one in wanted[start : start + _AT_A_TIME]))
         records += [record for of_one in some for record in of_one]
     return records
+
+
+async def _decided_before(client: Client, task_queue: str, before: datetime, limit: int) -> list[WorkflowExecution]:
+    """Tasks with the newest decisions before a time, in no order: `limit` of them at least, or all."""
+    ours = f"TaskQueue = {literal(task_queue)} AND ExecutionStatus != 'ContinuedAsNew'"
+    name = attributes.DECIDED.name
+
+    def of(window: timedelta) -> str:
+        since = before - min(window, before - _EARLIEST)
+        return f"{ours} AND {name} < {literal(before)} AND {name} >= {literal(since)}"
+
+    async def count(window: timedelta) -> int:
+        return (await client.count_workflows(of(window))).count
+
+    found: list[WorkflowExecution] = []
+    shorter = timedelta(0)
+    # Lists of the dev server cannot be sorted, so a window is made that holds enough, and not too much.
+    for window in _WINDOWS:
+        held = await count(window)
+        while held > _MOST and window - shorter > _FINEST:
+            half = shorter + (window - shorter) / 2
+            if (of_half := await count(half)) < max(limit, _MOST // 2):
+                shorter = half
+            else:
+                window, held = half, of_half
+        if held >= limit or window == _WINDOWS[-1]:
+            # Its lists also find a task by the time of an earlier decision, and a page must not come again.
+            listed = [one async for one in client.list_workflows(of(window))]
+            found = [one for one in listed if one.typed_search_attributes[attributes.DECIDED] < before]
+            if len(found) >= limit:
+                break
+        shorter = window
+    return found
 
 
 async def last_seen(client: Client, task_id: str, task_queue: str) -> LastSeen:

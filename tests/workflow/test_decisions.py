@@ -102,6 +102,28 @@ async def test_further_decisions_are_reached_by_their_time(server: EmbeddedServe
     assert people == [["Ana 3", "Ana 2"], ["Ana 1", "Ana 0"]]
 
 
+async def test_the_newest_are_found_where_more_were_made_in_an_hour_than_one_list_holds(
+    server: EmbeddedServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(history, "_MOST", 3)
+    waits = Waits(*[Sleep(signals=[ANSWER.key(key)]) for key in "ab"])
+    async with idle_stage(server, gated_app(waits.tool), tmp_path) as on:
+        async with on.worker():
+            calls = [await start_gated(on, "waits") for _ in range(7)]
+            # What began last is decided first: lists of the dev server begin with it.
+            for number, waiting in enumerate(reversed(calls)):
+                await eventually(waiting.view, lambda view: view.state == "sleeping")
+                await on.harness.signal(waiting.id, ANSWER.name, "a", YES, by=f"Ana {number}")
+        await found_of(on, 7)
+        people: list[str] = []
+        before = datetime.now(UTC) + timedelta(minutes=1)
+        while some := await decisions(on.client, on.settings.task_queue, before, 2):
+            people += [one.decided.by for one in some]
+            before = some[-1].decided.at
+
+    assert people == [f"Ana {number}" for number in (6, 5, 4, 3, 2, 1, 0)]
+
+
 async def test_no_task_is_left_out_between_two_pages_of_the_history(
     server: EmbeddedServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
