@@ -135,7 +135,7 @@ async def serve(app: App, settings: Settings) -> None:
     listening = [listen(settings.gateway_host, settings.gateway_port)]
     server = Server(build_gateway(client, doors, settings, app))
     _on_signals(server)
-    async with showing(client, settings):
+    async with showing(client, settings, app.registry.workers):
         await server.serve(listening)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 
@@ -29,25 +29,26 @@ _LOAD = 0.1
 
 
 @asynccontextmanager
-async def showing(client: Client, settings: Settings) -> AsyncIterator[None]:
-    """Show the gauges within the context, where this process serves metrics."""
+async def showing(client: Client, settings: Settings, workers: Sequence[str]) -> AsyncIterator[None]:
+    """Show the gauges within the context, where this process serves metrics; `workers`: those that code names."""
     if settings.metrics is None:
         yield
         return
-    looking = asyncio.create_task(_show_on(client, settings.task_queue, meter_of(client, settings.task_queue)))
+    meter = meter_of(client, settings.task_queue)
+    looking = asyncio.create_task(_show_on(client, settings.task_queue, workers, meter))
     try:
         yield
     finally:
         looking.cancel()
 
 
-async def _show_on(client: Client, task_queue: str, meter: MetricMeter) -> None:
+async def _show_on(client: Client, task_queue: str, workers: Sequence[str], meter: MetricMeter) -> None:
     """Look and show, for ever; while no server answers the newest look stands, and says when it was."""
     is_away = False
     while True:
         began = time.monotonic()
         try:
-            show_standing(meter, await look(client, task_queue, datetime.now(UTC)))
+            show_standing(meter, await look(client, task_queue, datetime.now(UTC), workers))
             is_away = False
         # One that stops looking would be noticed by nobody.
         except Exception as error:
@@ -74,9 +75,9 @@ def show_standing(meter: MetricMeter, found: Standing) -> None:
     show(meter, metrics.QUESTIONS, found.questions)
     show(meter, metrics.QUESTIONS_OLDEST, _age(found, found.asked))
     show(meter, metrics.RUNS_OPEN, found.runs)
-    for kind, number in found.backlog.items():
-        show(meter, metrics.BACKLOG, number, type=kind)
-        show(meter, metrics.POLLERS, found.pollers[kind], type=kind)
+    for (kind, name), number in found.backlog.items():
+        show(meter, metrics.BACKLOG, number, type=kind, worker=name)
+        show(meter, metrics.POLLERS, found.pollers[kind, name], type=kind, worker=name)
     show(meter, metrics.LOOKED_AT, found.at.timestamp())
 
 

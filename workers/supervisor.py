@@ -16,10 +16,11 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+from tarry.app import App
 from tarry.client import ServerUnavailable, WakeCheck
 from tarry.connect import ConnectError, check_search_attributes, connect
 from tarry.core.routing import DEFAULT
@@ -197,16 +198,17 @@ def own_folder(state: Path) -> Iterator[Path]:
             return
 
 
-async def supervise(app: str, serves: Sequence[str], settings: Settings, tell: Tell) -> None:
-    """Run a supervisor of workers that are what `serves` names, until the process is told to stop."""
+async def supervise(name: str, app: App, settings: Settings, tell: Tell) -> None:
+    """Run a supervisor of workers of the application of that name, until the process is told to stop."""
     rules = rules_of(settings)
     client = await connect(settings, wait=timedelta(seconds=10))
     await check_search_attributes(client)
     with own_folder(STATE) as folder, contextlib.ExitStack() as stack:
 
         def make(number: int) -> Child:
-            return worker(app, log=folder / f"worker-{number}.log", environment=os.environ)
+            return worker(name, log=folder / f"worker-{number}.log", environment=os.environ)
 
+        serves = served(app, settings)
         check = WakeCheck(client, settings.task_queue, serves)
         supervisor = Supervisor(check.look, make, rules, tell, settings.shutdown_grace + STOP_PATIENCE)
         heard: str | None = settings.scale_socket if DEFAULT in serves else None
@@ -218,9 +220,9 @@ async def supervise(app: str, serves: Sequence[str], settings: Settings, tell: T
             logging.warning("deliveries are found by looking, every %g s: %s", _SHORTEST_PAUSE, error)
             heard = None
         _on_signals(supervisor)
-        facts = {"pid": os.getpid(), "task_queue": settings.task_queue, "serves": list(serves), "app": app}
+        facts = {"pid": os.getpid(), "task_queue": settings.task_queue, "serves": list(serves), "app": name}
         tell("ready", **facts, socket=heard, min=rules.fewest, max=rules.most)
-        async with showing(client, settings):
+        async with showing(client, settings, app.registry.workers):
             await supervisor.run()
     tell("ended", exit_code=0)
 
@@ -262,7 +264,7 @@ def main() -> None:
         app = load_app(name)  # so that a mistake shows now, not when work comes
         redact_logs(app.redact)
         begin_metrics(settings.metrics)
-        asyncio.run(supervise(name, served(app, settings), settings, counting(tell, process_meter())))
+        asyncio.run(supervise(name, app, settings, counting(tell, process_meter())))
     except (LoadError, SettingsError, StoreError, ConnectError) as error:
         print(f"scale: {error}", file=sys.stderr)
         if arguments.json:

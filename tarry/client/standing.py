@@ -7,7 +7,7 @@ is parked and whether it asks; whoever looks again and again pauses by how long 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -22,6 +22,7 @@ from tarry.client.errors import reaching_server
 from tarry.client.lists import QueueLists, literal
 from tarry.client.work import parked_note
 from tarry.core.protocol import GENERATION
+from tarry.core.routing import DEFAULT, queue_of
 from tarry.seeing import metrics
 
 STATES = ("sleeping", "waiting", "gated")
@@ -36,7 +37,8 @@ _LISTED = f"{attributes.STATE.name} IN ('sleeping', 'waiting', 'gated', 'held')"
 class Standing:
     """What a look found. `parked` and `since`: by kind and state, `since` the oldest; `held`: by kind.
 
-    `backlog` and `pollers`, those that are given work: by the type of a task queue.
+    `backlog` and `pollers`, those that are given work: by the type of a task queue and whose it is, `default` or the
+    name of a worker.
     """
 
     at: datetime
@@ -48,8 +50,8 @@ class Standing:
     questions: int = 0
     asked: datetime | None = None
     runs: int = 0
-    backlog: Mapping[str, int] = field(default_factory=dict)
-    pollers: Mapping[str, int] = field(default_factory=dict)
+    backlog: Mapping[tuple[str, str], int] = field(default_factory=dict)
+    pollers: Mapping[tuple[str, str], int] = field(default_factory=dict)
 
     def take(self, kind: str, state: str, since: datetime, until: datetime | None, *, asks: bool) -> None:
         """One more that is parked."""
@@ -64,8 +66,8 @@ class Standing:
 
 
 @reaching_server()
-async def look(client: Client, task_queue: str, now: datetime) -> Standing:
-    """How it stands now.
+async def look(client: Client, task_queue: str, now: datetime, workers: Sequence[str] = ()) -> Standing:
+    """How it stands now, in the queues of the workers of these names too.
 
     Raises:
         ServerUnavailable: no server answers.
@@ -75,9 +77,11 @@ async def look(client: Client, task_queue: str, now: datetime) -> Standing:
     async for execution in client.list_workflows(query, page_size=1_000):
         await _take(found, execution)
     found.runs = await QueueLists(client, task_queue).count_open(f'WorkflowType = "{GENERATION}"')
-    told = {kind: await _queue(client, task_queue, of) for kind, of in _QUEUES.items()}
-    found.backlog = {kind: one.stats.approximate_backlog_count for kind, one in told.items()}
-    found.pollers = {kind: len(given_work(one)) for kind, one in told.items()}
+    told = {(kind, DEFAULT): await _queue(client, task_queue, of) for kind, of in _QUEUES.items()}
+    for name in workers:
+        told["activity", name] = await _queue(client, queue_of(task_queue, name), _QUEUES["activity"])
+    found.backlog = {queue: one.stats.approximate_backlog_count for queue, one in told.items()}
+    found.pollers = {queue: len(given_work(one)) for queue, one in told.items()}
     return found
 
 

@@ -71,9 +71,12 @@ OVERDUE_OLDEST = Metric("tarry_overdue_oldest_seconds", "gauge", "For how long t
 QUESTIONS = Metric("tarry_questions", "gauge", "Questions that nobody has answered.")
 QUESTIONS_OLDEST = Metric("tarry_questions_oldest_seconds", "gauge", "For how long the oldest of them waits.")
 RUNS_OPEN = Metric("tarry_runs_open", "gauge", "Runs that have not ended.")
-BACKLOG = Metric("tarry_backlog", "gauge", "Tasks that wait for a worker.", ("type",))
+BACKLOG = Metric("tarry_backlog", "gauge", "Tasks that wait for a worker.", ("type", "worker"))
 POLLERS = Metric(
-    "tarry_pollers", "gauge", "Pollers of workers that are given work, heard of in the last minutes.", ("type",)
+    "tarry_pollers",
+    "gauge",
+    "Pollers of workers that are given work, heard of in the last minutes.",
+    ("type", "worker"),
 )
 LOOKED_AT = Metric("tarry_looked_at_seconds", "gauge", "Unix time of the newest look that succeeded.")
 LOOK_METRICS = (

@@ -284,7 +284,7 @@ async def test_workers_of_a_build_that_is_given_no_work_do_not_count_as_being_th
     client, queue = builds.on.client, builds.on.settings.task_queue
 
     async def pollers() -> int:
-        return (await look(client, queue, datetime.now(UTC))).pollers["workflow"]
+        return (await look(client, queue, datetime.now(UTC))).pollers["workflow", "default"]
 
     async with builds.worker("v1", app_of()):
         await eventually(lambda: routing(client, queue), lambda found: builds.build("v1") in found.asked)

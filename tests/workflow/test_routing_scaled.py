@@ -5,12 +5,14 @@ from __future__ import annotations
 import contextlib
 import signal
 from collections.abc import AsyncIterator
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 from pydantic import SecretStr
 
 from tarry.client import Submission, WakeCheck, WakePlan
+from tarry.client.standing import look
 from tarry.embedded import EmbeddedServer
 from tarry.processes import environment_of
 from tests.support import gpu_app
@@ -44,6 +46,31 @@ async def waiting(server: EmbeddedServer, folder: Path) -> AsyncIterator[tuple[S
 
         queue = on.settings.task_queue
         yield on, submission, (await eventually(lists))[0]
+
+
+async def test_gauges_tell_of_each_name_what_waits_and_whether_a_worker_is_there(
+    server: EmbeddedServer, tmp_path: Path
+) -> None:
+    async with waiting(server, tmp_path) as (on, submission, _):
+
+        async def told() -> tuple[int, int, bool]:
+            names = on.app.registry.workers
+            found = await look(on.client, on.settings.task_queue, datetime.now(UTC), names)
+            assert (
+                {worker for _, worker in found.backlog}
+                == {worker for _, worker in found.pollers}
+                == {"default", *names}
+            )
+            return (
+                found.backlog["activity", "gpu"],
+                found.pollers["activity", "gpu"],
+                bool(found.pollers["workflow", "default"]),
+            )
+
+        await eventually(told, lambda found: found == (1, 0, True))
+        async with on.special("gpu"):
+            await submission.wait()
+            await eventually(told, lambda found: found == (0, 1, True))
 
 
 async def test_lists_say_that_no_worker_of_the_name_is_there_and_how_to_start_one(
