@@ -25,7 +25,7 @@ from tarry.core.lineage import Parent
 from tarry.core.live_inbox import inbox_items
 from tarry.core.mail import Boundary, TakeInput, Taken
 from tarry.core.messages import AssistantMessage, Frozen, Usage
-from tarry.core.open_run import NOT_TOLD, OpenRun, generation_id
+from tarry.core.open_run import NOT_TOLD, OpenRun, asks_first, generation_id
 from tarry.core.protocol import RunResult, RunSettings, SubmitInput
 from tarry.core.run_hooks import RunHookAnswer
 from tarry.core.settled import settled_signal
@@ -126,6 +126,7 @@ class ConversationState(BaseModel):
             began_with=self.choices.number,
             knows=self.choices.number,
             trace=inputs[0].trace,
+            asks=bool(self.tree) and asks_first(conversation_id, inputs),
         )
 
     def _bring(self, settings: RunSettings) -> None:

@@ -13,6 +13,7 @@ from tarry.core.inbox import Queued
 from tarry.core.messages import Frozen
 from tarry.core.protocol import RunResult
 from tarry.core.run_settings import RunSettings
+from tarry.core.subagents.protocol import is_joined
 from tarry.core.transcript import Position
 
 
@@ -26,6 +27,14 @@ def run_of(task_id: str) -> tuple[str, int | None]:
     conversation, _, rest = task_id.partition("/")
     number = rest.partition("/")[0].partition("~")[0].removeprefix("g")
     return conversation.partition("~")[2], int(number) if number.isdecimal() else None
+
+
+def asks_first(conversation_id: str, inputs: Sequence[Queued]) -> bool:
+    """Whether a run for these inputs may begin while its turn has no permit: it was to join one that has ended since.
+
+    The input that begins a turn of a subagent comes with the permit (spec §17.4).
+    """
+    return any(is_joined(conversation_id, item.request_id) for item in inputs)
 
 
 class OpenRun(Frozen):
@@ -49,7 +58,7 @@ class OpenRun(Frozen):
     is_told_of_steers: bool = Field(default=False, description="that a steer is among it")
     began_with: int = Field(default=0, description="the number of the choices that it began with")
     knows: int = Field(default=0, description="the number of the choices that it was told last")
-
+    asks: bool = Field(default=False, description="it asks for a permit of its tree before it does anything")
     trace: str = Field(default="", description="that its input was submitted in; empty: it begins one")
 
     @property

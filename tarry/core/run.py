@@ -83,6 +83,7 @@ class GenerationInput(Frozen):
     compacts: bool = Field(default=False, description="False: maybe begun before runs compacted their context")
     folds: bool = Field(default=False, description="False: maybe begun before runs folded references of their pages")
     tree: str = Field(default="", description="that the conversation is a subagent of; empty: a root")
+    asks: bool = Field(default=False, description="False: its turn has a permit, or it was begun before runs asked")
 
     def for_request(self, state: RunState) -> GenerationInput:
         """With the choices that count for the next request, and for whatever comes of it (spec §7.6)."""

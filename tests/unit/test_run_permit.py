@@ -134,6 +134,15 @@ def test_what_is_not_of_the_run_says_nothing() -> None:
     assert said(permit) == []
 
 
+def test_a_run_that_begins_without_a_permit_asks_before_anything_else() -> None:
+    permit = RunPermit()
+    permit.ask_first(NOW)
+    assert said(permit) == [Notice(kind="wants", number=NUMBER)]
+    assert not permit.holds
+    permit.granted(NUMBER)
+    assert permit.holds
+
+
 def test_a_run_that_is_begun_again_asks_under_a_higher_number_and_earlier_answers_say_nothing() -> None:
     permit = at_rest(A)
     permit.wake(Waking(task_id=A, number=1))

@@ -24,7 +24,7 @@ from tarry.core.subagents.orders import (
     Looked,
     Order,
 )
-from tarry.core.subagents.protocol import Caller
+from tarry.core.subagents.protocol import Caller, is_joined
 from tarry.core.subagents.record import AgentRecord
 from tarry.core.subagents.refusing import Refused
 from tarry.core.subagents.tree import Tree
@@ -123,10 +123,11 @@ class Growing(RuleBasedStateMachine):
 
     @rule(data=st.data(), speaks=st.booleans())
     def follow_up(self, data: st.DataObject, speaks: bool) -> None:
-        caller, content = self._caller(data), self._name() if speaks else None
-        agent = self._child_of(data, caller)
-        if agent is None:
-            return
+        caller = self._caller(data)
+        if (agent := self._child_of(data, caller)) is not None:
+            self._follow_up(agent, caller, self._name() if speaks else None)
+
+    def _follow_up(self, agent: AgentRecord, caller: Caller, content: str | None) -> None:
         try:
             accepted = self.bench.follow_up(agent.agent_id, content, by=caller)
         except Refused as error:
@@ -194,7 +195,12 @@ class Growing(RuleBasedStateMachine):
 
     def _land(self, order: BeginTurn) -> None:
         self.landed.add(order.request_id)
-        self.children[order.agent_id].land(order.request_id)
+        child = self.children[order.agent_id]
+        is_new = not child.open
+        child.land(order.request_id)
+        if is_new and is_joined(order.agent_id, order.request_id):  # its turn may rest: the new run asks first
+            child.rests, child.is_resting, child.awaits_grant = 1, True, True
+            self.tree.wants(self.bench.notice(order.path, child.rests, run=child.run), NOW)
         assert order.messages
         assert (order.birth is None) == bool(self.delivered[order.agent_id])
         self.delivered[order.agent_id] += [message.text for message in order.messages]
@@ -204,6 +210,13 @@ class Growing(RuleBasedStateMachine):
     def acknowledge(self, data: st.DataObject, fails: bool, times: int) -> None:
         order = self.taken.pop(data.draw(st.sampled_from(sorted(self.taken))))
         self._acknowledge(order, fails=fails, times=times)
+
+    @rule()
+    @precondition(lambda self: self.tree.due())
+    def carry_out(self) -> None:
+        """All that is due goes well, or few conversations would ever begin."""
+        for order in self.tree.due():
+            self._acknowledge(self.tree.take(order), fails=False, times=1)
 
     def _acknowledge(self, order: Order, *, fails: bool, times: int) -> None:
         outcome: Begun | Aborted | Fetched | Looked | None = None
@@ -269,6 +282,20 @@ class Growing(RuleBasedStateMachine):
         turn = self.tree.agents[agent_id].turn
         return turn is not None and turn.is_stopping
 
+    @rule(data=st.data())
+    @precondition(lambda self: self._those())
+    def stop_by_a_person(self, data: st.DataObject) -> None:
+        """In the agent's own conversation: its tree hears of the end alone."""
+        self._settle(data.draw(st.sampled_from(self._those())), answers=False)
+
+    @rule(data=st.data())
+    @precondition(lambda self: self._those(is_resting=True))
+    def stop_by_a_person_while_its_parent_speaks(self, data: st.DataObject) -> None:
+        agent = self.tree.agents[data.draw(st.sampled_from(self._those(is_resting=True)))]
+        run = self.root_run if agent.parent_id == ROOT else self.children[agent.parent_id].run
+        self._follow_up(agent, self.bench.caller(self.tree.path_of(agent.parent_id), run=run), self._name())
+        self._settle(agent.agent_id, answers=False)
+
     def _settle(self, agent_id: str, *, answers: bool) -> None:
         child, path = self.children[agent_id], self.tree.agents[agent_id].path
         requests, child.open = child.open, []
@@ -305,6 +332,14 @@ class Growing(RuleBasedStateMachine):
         executing = {agent_id for agent_id, child in self.children.items() if child.executes}
         assert len([agent_id for agent_id in begins | executing if not self._is_stopping(agent_id)]) <= LIMIT
         assert len(self.tree.permits.held) <= LIMIT
+
+    @invariant()
+    def whatever_executes_holds_a_permit_or_is_being_stopped(self) -> None:
+        for agent_id, child in self.children.items():
+            turn = self.tree.agents[agent_id].turn
+            if child.executes and not self._is_stopping(agent_id):
+                assert turn is not None
+                assert turn.turn_id in self.tree.permits.held
 
     @invariant()
     def exactly_the_turns_that_may_execute_hold_a_permit(self) -> None:

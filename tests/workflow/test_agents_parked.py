@@ -10,10 +10,14 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
 
+import pytest
+
+from activities.agents.turns import AgentTurns
 from signals.parking import Sleep
 from tarry.api import Received, ToolApi
 from tarry.app import App, Extension
 from tarry.core.live import Question
+from tarry.core.subagents.orders import BeginTurn, Begun
 from tarry.embedded import EmbeddedServer
 from tarry.models import ModelRequest
 from tarry.processes import environment_of
@@ -162,6 +166,40 @@ async def test_a_child_that_was_woken_comes_before_one_that_has_not_begun(
 
         assert one.asking.went_on == ["may I?"]
         assert tree.work.peak == 1
+
+
+async def test_a_run_that_a_message_begins_behind_a_stopped_one_waits_for_a_permit(
+    server: EmbeddedServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Given a child at rest and one permit in use, when a person stops it while a message joins its turn, it waits."""
+    is_stopped = asyncio.Event()
+    begin = AgentTurns.begin
+
+    async def begin_late(turns: AgentTurns, tree_id: str, order: BeginTurn) -> Begun:
+        if order.joins:
+            await is_stopped.wait()
+        return await begin(turns, tree_id, order)
+
+    monkeypatch.setattr(AgentTurns, "begin", begin_late)
+    async with asked(server, tmp_path, limit=1) as one:
+        tree = one.grove
+        child = await tree.start("a", f"{ASK}may I?")
+        await tree.start("b", f"{WORK}b")
+        await tree.work.has_begun("b")
+        assert (await tree.follow_up("a", f"{WORK}a")).state == "joined"
+        await tree.on.harness.conversation(child.agent_id).abort()
+        await one.questions(0)
+        is_stopped.set()
+
+        await eventually(tree.tree.list, lambda found: (found.permits_used, found.queued) == (1, 1))
+        tree.work.let("b")
+        await tree.work.has_begun("a")
+
+        assert tree.work.peak == 1
+        tree.work.let("a")
+        ended = {found.path: found.text for found in await tree.completions(2)}
+        assert ended == {"/root/b": f"done {WORK}b", "/root/a": f"done {WORK}a"}
+        await eventually(tree.tree.list, lambda found: (found.permits_used, found.queued) == (0, 0))
 
 
 async def test_however_often_agents_rest_and_wake_no_more_than_may_execute_at_once(

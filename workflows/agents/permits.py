@@ -36,6 +36,8 @@ class Permit:
         self._stop = stop
         self._state = RunPermit()
         self._was_reset = False
+        if input.asks and input.carry is None:
+            self._state.ask_first(workflow.now())
         if self._tree:
             # The one thing that a workflow is told of its reset; nothing of a reset to its first task.
             workflow.register_random_seed_callback(lambda _seed: self._reset())

@@ -63,6 +63,7 @@ def _input(run: OpenRun, tree: str) -> GenerationInput:
         compacts=True,
         folds=True,
         tree=tree,
+        asks=run.asks,
     )
 
 

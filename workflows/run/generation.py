@@ -143,7 +143,7 @@ class Generation:
         if isinstance(command, machine.RunCalls):
             # Also after a Stop: each call has a result then too, saying that it was not started.
             return await self._run_calls(command)
-        await self._permit.regain()  # it has it, unless it goes on after a reset
+        await self._permit.regain()  # it has it, unless it begins without, or goes on after a reset
         if self._stop.is_set:
             return machine.Aborted()
         match command:

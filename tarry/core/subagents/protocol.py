@@ -99,6 +99,12 @@ def run_number(task_id: str) -> int:
     return int(number) if run != number and number.isascii() and number.isdigit() else 0
 
 
+def is_joined(agent_id: str, request_id: str) -> bool:
+    """Whether a tree submitted this to an agent for a turn that was open, and not to begin one."""
+    turn, _, number = request_id.removeprefix(f"{agent_id}.").partition(".")
+    return request_id.startswith(f"{agent_id}.") and turn.isdecimal() and number.isdecimal()
+
+
 class Caller(Frozen):
     """Who asks: the call, whose id is the request's, and the conversation in which it was made.
 

@@ -75,6 +75,10 @@ class RunPermit(BaseModel):
     is_begun_again: bool = False
     early: dict[str, Resting] = Field(default_factory=dict, description="what tasks told that are not open")
 
+    def ask_first(self, now: datetime) -> None:
+        """The run begins without a permit: its turn may rest meanwhile, as far as the tree knows (spec §17.12)."""
+        self.holds, self.number, self.needs = False, self._next_number(now), True
+
     def begin_again(self, now: datetime) -> None:
         """The run goes on from an earlier point: whether it has a permit by now the tree knows, not it (spec §17.12).
 
@@ -83,7 +87,7 @@ class RunPermit(BaseModel):
         self.is_begun_again, self.has_asked = True, False
         self.holds = self.is_at_rest
         if not self.holds:
-            self.number, self.needs = self._next_number(now), True
+            self.ask_first(now)
 
     def begin(self, task_id: str) -> None:
         """A call of the round, or a task of a hook, is begun: it executes until it tells that it rests."""
