@@ -95,8 +95,22 @@ async def agent_ended_by_force(studio: Studio) -> None:
         await grove.completions(2)
 
 
+async def agent_begun_by_what_joined(studio: Studio) -> None:
+    """A message joins a turn that is over by then: the run that it begins asks for a permit first."""
+    work = Work()
+    async with studio.stage(children_app(work)) as on:
+        grove = Grove(on, work)
+        await grove.root_it()
+        await grove.begin(limit=1)
+        child = await grove.start("a")
+        await grove.completions(1)
+        late = await on.harness.conversation(child.agent_id).submit("late", request_id=f"{child.turn_id}.2")
+        await late.wait()
+
+
 TREES: dict[str, Callable[[Studio], Awaitable[None]]] = {
     "agents-asked-and-told": agents_asked_and_told,
     "agents-stopped-and-collected": agents_stopped_and_collected,
     "agent-ended-by-force": agent_ended_by_force,
+    "agent-begun-by-what-joined": agent_begun_by_what_joined,
 }
