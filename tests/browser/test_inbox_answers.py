@@ -138,7 +138,7 @@ async def test_an_answer_after_the_deadline_is_told_that_it_expired(
     server: EmbeddedServer, tmp_path: Path, chromium: Browser
 ) -> None:
     ledger = Ledger()
-    app = gated_app(ledger.edit, approvals(lambda _: True, deadline=timedelta(seconds=15)))
+    app = gated_app(ledger.edit, approvals(lambda _: True, deadline=timedelta(seconds=30)))
     async with (
         stage(server, app, tmp_path) as on,
         desk(on, chromium) as inbox,

@@ -55,7 +55,8 @@ class Presets(RuleBasedStateMachine):
             return
         self.written.discard(path.read_text())
         path.unlink()
-        if self.version >= 0 and name in self.host.manifest.managed:
+        # One that was put back and is gone again before a pass saw it is as deleted as it was.
+        if self.version >= 0 and name in (*self.host.manifest.managed, *self.host.manifest.retired):
             self.deleted.add(name)
 
     @precondition(lambda self: self.version >= 0)

@@ -216,8 +216,8 @@ async def test_a_call_that_an_older_worker_asks_again_is_found_again_when_that_o
     server: EmbeddedServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(registry, "SETTLING", timedelta(seconds=2))
-    # Workflows stay with the worker that has them in its cache, however slow it is.
-    monkeypatch.setattr(worker, "STICKY_TIMEOUT", timedelta(seconds=60))
+    # Workflows stay with the worker that has them in its cache, also a slow one. When it is gone, each waits as long.
+    monkeypatch.setattr(worker, "STICKY_TIMEOUT", timedelta(seconds=15))
     old, new = Gate("people"), Gate("people", version="2")
     async with idle_stage(server, app_of(old), tmp_path) as on:
         other = Stage(
