@@ -13,6 +13,7 @@ from datetime import timedelta
 from pathlib import Path
 
 from temporalio.api.enums.v1 import IndexedValueType
+from temporalio.api.history.v1 import HistoryEvent
 from temporalio.api.operatorservice.v1 import AddSearchAttributesRequest
 from temporalio.client import Client
 from temporalio.runtime import Runtime, TelemetryConfig
@@ -52,17 +53,18 @@ app = App(
 
 async def main() -> None:
     async with clockwork() as clock:
-        harness, begun = Harness(clock.client, SETTINGS), await clock.get_current_time()
-        conversation = harness.conversation()
+        conversation = Harness(clock.client, SETTINGS).conversation()
         submission = await conversation.submit("Fetch the export.")
         waiting = asyncio.ensure_future(submission.wait())
         while not waiting.done():
             await clock.sleep(timedelta(hours=6))
         print((await waiting).answer_text)
-        print(f"days that have passed on the server's clock: {(await clock.get_current_time() - begun).days}")
 
         (call_id,) = [entry.tool.task_id for entry in await conversation.transcript() if entry.tool]
-        lengths = await histories(clock.client, call_id)
+        runs = await histories(clock.client, call_id)
+        begun, ended = runs[0][0].event_time.ToDatetime(), runs[-1][-1].event_time.ToDatetime()
+        print(f"days from the call's start to its end, on the server's clock: {(ended - begun).days}")
+        lengths = [len(run) for run in runs]
         print(f"continued as new: {len(lengths) > 1}; no history over {LONGEST:,} events: {max(lengths) <= LONGEST}")
 
 
@@ -82,15 +84,15 @@ async def clockwork() -> AsyncIterator[WorkflowEnvironment]:
     await asyncio.sleep(0.2)  # a thread of the SDK that lets go of what was cancelled while Python ends aborts it
 
 
-async def histories(client: Client, task_id: str) -> list[int]:
-    """How many events each run of a task has, the last run first."""
-    lengths: list[int] = []
+async def histories(client: Client, task_id: str) -> list[list[HistoryEvent]]:
+    """What happened in each run of a task, the first run first."""
+    runs: list[list[HistoryEvent]] = []
     run_id: str | None = None
     while run_id != "":
         events = [event async for event in client.get_workflow_handle(task_id, run_id=run_id).fetch_history_events()]
-        lengths.append(len(events))
+        runs.insert(0, events)
         run_id = events[0].workflow_execution_started_event_attributes.continued_execution_run_id
-    return lengths
+    return runs
 
 
 if __name__ == "__main__":

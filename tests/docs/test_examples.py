@@ -61,7 +61,7 @@ stopped: aborted; builds: passed, cancelled
 """,
     "07_tool_polls.py": """\
 The export is there, after 200 looks.
-days that have passed on the server's clock: 8
+days from the call's start to its end, on the server's clock: 7
 continued as new: True; no history over 1,200 events: True
 """,
     "08_parallel_children.py": """\
