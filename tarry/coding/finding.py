@@ -8,6 +8,7 @@ from typing import Annotated
 from pydantic import Field
 
 from tarry.api import ToolApi
+from tarry.coding import searching
 from tarry.coding.results import refused
 from tarry.coding.searching import Search, SearchError, Wanted
 from tarry.environment import Environment
@@ -17,7 +18,10 @@ Path = Annotated[str, Field(description="Where to look, relative to the working 
 Ignored = Annotated[bool, Field(description="Whether to show what .gitignore leaves out, too")]
 Limit = Annotated[int, Field(ge=1, le=10_000, description="The most to show")]
 Glob = Annotated[
-    str, Field(description="Such as *.py, src/**/*.ts or *.{js,ts}; without a slash it matches names anywhere")
+    str,
+    Field(
+        description="Such as *.py, src/**/*.ts or *.{js,ts}, from `path` on; without a slash it matches names anywhere"
+    ),
 ]
 
 
@@ -33,13 +37,14 @@ def grep(
     limit: Limit = 100,
 ) -> str | ToolResult:
     """Search the lines of text files. Answers with `path:line: text`; what .gitignore leaves out is not searched."""
-    wanted = Wanted(regex=pattern, glob=glob, ignore_case=ignore_case, literal=literal, ignored=ignored)
+    below = api.env.canonical(path)
+    wanted = Wanted(regex=pattern, glob=glob, below=below, ignore_case=ignore_case, literal=literal, ignored=ignored)
     found: list[str] = []
     try:
         with Search(api.env, wanted, lambda: api.is_cancelled) as search:
             search.begin()
             for file, shown in _files(search, path):
-                lines = search.lines(file, limit + 1 - len(found)) or []
+                lines = search.lines(file, limit + 1 - len(found))
                 found += [f"{shown}:{number}: {text}" for number, text in lines]
                 if len(found) > limit:
                     break
@@ -55,11 +60,12 @@ def find(
 ) -> str | ToolResult:
     """Find files and directories by name, one path a line, directories with a slash at the end."""
     api.env.list(path)
+    start = api.env.canonical(path)
     found: list[str] = []
     try:
-        with Search(api.env, Wanted(glob=glob, ignored=ignored), lambda: api.is_cancelled) as search:
+        with Search(api.env, Wanted(glob=glob, below=start, ignored=ignored), lambda: api.is_cancelled) as search:
             search.begin()
-            for below, kind, matches in search.walk(api.env.canonical(path)):
+            for below, kind, matches in search.walk(start):
                 if matches:
                     found.append(_shown(api.env, path, below) + ("/" if kind == "directory" else ""))
                 if len(found) > limit:
@@ -100,7 +106,7 @@ def _shown(env: Environment, path: str, below: str) -> str:
     """What is found below `path`, so that it can be given to another tool."""
     start = env.canonical(path)
     rest = below if start == "." else below.removeprefix(f"{start}/")
-    return rest if path in (".", "./") else f"{path.rstrip('/')}/{rest}"
+    return rest if path in ("", ".", "./") else f"{path.rstrip('/')}/{rest}"
 
 
 def _remark(api: ToolApi, search: Search, found: int, limit: int) -> None:
@@ -108,6 +114,11 @@ def _remark(api: ToolApi, search: Search, found: int, limit: int) -> None:
         api.diagnostic(f"The first {limit} are shown; there are more. Narrow it down, or set limit.", code="more")
     if not found:
         api.diagnostic("Nothing was found.", code="nothing_found")
+    if search.not_searched:
+        over = (
+            f"Files not searched, since unreadable or over {searching.MAX_SEARCHED_BYTES} bytes: {search.not_searched}."
+        )
+        api.diagnostic(f"{over} Use bash for them.", severity="warn", code="not_searched")
     if search.left_out:
         left_out = f"{search.left_out} ignored entries are left out; ignored=true shows them."
         api.diagnostic(left_out, code="ignored")

@@ -5,7 +5,7 @@ kill. It sees no file but those that it is sent. It runs as a script, so it impo
 
 One JSON object a line comes in, one goes out:
 
-    {"regex", "ignore_case", "literal", "glob", "ignored"}    what is searched for; {} or {"error"}
+    {"regex", "ignore_case", "literal", "glob", "below", "ignored"}  what is searched for; {} or {"error"}
     {"enter", "ignores", "entries"}   a directory, its .gitignore, its [name, kind]; {"shown", "matched", "ignored"}
     {"search", "size", "most"} and that many bytes                  a file; {"lines"} as [number, text], or {"binary"}
 """
@@ -29,6 +29,7 @@ class Matcher:
     def __init__(self) -> None:
         self._regex: re.Pattern[str] | None = None
         self._glob: re.Pattern[str] | None = None
+        self._below = ""
         self._ignored = False
         self._specs: dict[str, list[tuple[str, GitIgnoreSpec]]] = {}
 
@@ -42,6 +43,7 @@ class Matcher:
 
     def _begin(self, request: dict[str, Any]) -> dict[str, Any]:
         self._ignored = request["ignored"]
+        self._below = "" if request["below"] == "." else f"{request['below']}/"
         try:
             if request["regex"] is not None:
                 text = re.escape(request["regex"]) if request["literal"] else request["regex"]
@@ -62,7 +64,7 @@ class Matcher:
                 left_out += 1
                 continue
             shown.append([name, kind])
-            if self._glob is None or self._glob.fullmatch(path):
+            if self._glob is None or self._glob.fullmatch(path.removeprefix(self._below)):
                 matched.append(name)
         return {"shown": shown, "matched": matched, "ignored": left_out}
 
@@ -108,7 +110,7 @@ def glob_regex(glob: str) -> re.Pattern[str]:
     """
     whole = glob.removeprefix("/") if "/" in glob.rstrip("/") else f"**/{glob}"
     made, depth = "", 0
-    for part in re.findall(r"\*\*/|\*\*|\*|\?|\[[!^]?\]?[^\]]*\]|.", whole.rstrip("/"), re.DOTALL):
+    for part in re.findall(r"\*\*/|\*\*|\*|\?|\[[!^]?+\]?+[^\]]*\]|.", whole.rstrip("/"), re.DOTALL):
         match part:
             case "**/":
                 made += "(?:[^/]+/)*"

@@ -18,7 +18,7 @@ COUNTED_BYTES = 64 * 1024 * 1024
 """Lines behind the ones that are shown are counted as far as this into the file."""
 
 PROBE_BYTES = 8 * 1024
-IMAGES = {b"\x89PNG\r\n": "PNG", b"\xff\xd8\xff": "JPEG", b"GIF8": "GIF", b"BM": "BMP", b"II*\0": "TIFF"}
+IMAGES = {b"\x89PNG\r\n": "PNG", b"\xff\xd8\xff": "JPEG", b"GIF8": "GIF", b"II*\0": "TIFF"}
 BOM = b"\xef\xbb\xbf"
 
 
@@ -61,6 +61,8 @@ def image_kind(head: bytes) -> str | None:
     """The kind of image that a file with this head is; None: it is none."""
     if head.startswith(b"RIFF") and head[8:12] == b"WEBP":
         return "WebP"
+    if head.startswith(b"BM") and head[6:10] == bytes(4):  # texts begin with these letters, too
+        return "BMP"
     return next((kind for magic, kind in IMAGES.items() if head.startswith(magic)), None)
 
 

@@ -13,6 +13,7 @@ from typing import Any
 
 from tarry.coding import matcher
 from tarry.environment import Environment, FileKind
+from tarry.tether import tethered
 
 SEARCH_SECONDS = 30.0
 LOOK_SECONDS = 0.05
@@ -28,10 +29,11 @@ class SearchError(Exception):
 
 @dataclass(frozen=True)
 class Wanted:
-    """What a search looks for: lines that match `regex`, in files, or just paths, that match `glob`."""
+    """What a search looks for: lines that match `regex`, in files, or just paths, that match `glob` from `below` on."""
 
     regex: str | None = None
     glob: str | None = None
+    below: str = "."
     ignore_case: bool = False
     literal: bool = False
     ignored: bool = False
@@ -45,11 +47,13 @@ class Search:
     wanted: Wanted
     is_stopped: Callable[[], bool]
     left_out: int = 0
+    not_searched: int = 0
     _entered: set[str] = field(default_factory=set)
     _ends: float = field(default_factory=lambda: time.monotonic() + SEARCH_SECONDS)
 
     def __enter__(self) -> Search:
-        command = [sys.executable, "-I", matcher.__file__]
+        # A pattern that takes for ever holds the process until it is killed: without its owner nobody would.
+        command = tethered([sys.executable, "-I", matcher.__file__])
         self._process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True
         )
@@ -88,17 +92,18 @@ class Search:
             if entry[1] == "directory":
                 waiting.append(self.entries(entry[0]))
 
-    def lines(self, path: str, most: int) -> list[tuple[int, str]] | None:
-        """The lines of a file that match, the first `most`; None for one that is binary, too large or gone."""
+    def lines(self, path: str, most: int) -> list[tuple[int, str]]:
+        """The lines of a file that match, the first `most`; none of a binary one, nor of one that is `not_searched`."""
         try:
             with self.env.open(_from_root(self.env, path)) as file:
                 data = file.read(MAX_SEARCHED_BYTES + 1)
         except OSError:
-            return None
-        if len(data) > MAX_SEARCHED_BYTES:
-            return None
+            data = None
+        if data is None or len(data) > MAX_SEARCHED_BYTES:
+            self.not_searched += 1
+            return []
         told = self._ask({"search": path, "size": len(data), "most": most}, data)
-        return None if "binary" in told else [(number, text) for number, text in told["lines"]]
+        return [] if "binary" in told else [(number, text) for number, text in told["lines"]]
 
     def entries(self, directory: str) -> Iterator[tuple[str, FileKind, bool]]:
         """What is in a directory, as `walk` tells of it."""
@@ -155,4 +160,4 @@ def _above(directory: str) -> list[str]:
 
 
 def _from_root(env: Environment, path: str) -> str:
-    return f"{env.root}/{path}"
+    return str(env.root / path)

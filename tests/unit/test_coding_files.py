@@ -50,6 +50,7 @@ LONG = "y" * 49_999 + "\n"
         ("", {}, harness("[info] The file is empty. (empty_file)")),
         ("\n", {}, "\n" + harness("[info] There was no output.")),
         ("\ufeffa\r\nb\r\n", {}, "a\r\nb\r\n"),
+        ("BMI,age\n22,40\n", {}, "BMI,age\n22,40\n"),
         (
             numbered(1, 2_500),
             {},
@@ -88,6 +89,7 @@ def test_read_shows_lines_from_an_offset_and_says_how_to_go_on(
         (b"\x89PNG\r\n\x1a\n", {}, "f is a PNG image. Images cannot be shown to you. (unsupported_image)"),
         (b"\xff\xd8\xff\xe0", {}, "f is a JPEG image. Images cannot be shown to you. (unsupported_image)"),
         (b"GIF89a", {}, "f is a GIF image. Images cannot be shown to you. (unsupported_image)"),
+        (b"BM\x46\0\0\0\0\0\0\0\x36\0\0\0", {}, "f is a BMP image. Images cannot be shown to you. (unsupported_image)"),
         (b"RIFF\0\0\0\0WEBP", {}, "f is a WebP image. Images cannot be shown to you. (unsupported_image)"),
     ],
 )

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+import signal
+import subprocess
+import sys
 import threading
 import time
 from pathlib import Path
@@ -50,6 +55,7 @@ def lines(*shown: str, remarks: tuple[str, ...] = ()) -> str:
 
 IGNORED = "[info] {} ignored entries are left out; ignored=true shows them. (ignored)"
 NOTHING = "[info] Nothing was found. (nothing_found)"
+LARGE = "[warn] Files not searched, since unreadable or over 5000 bytes: 1. Use bash for them. (not_searched)"
 FIVE, THREE, TWO = (IGNORED.format(count) for count in (5, 3, 2))
 
 
@@ -111,6 +117,9 @@ def test_grep_shows_lines_in_the_order_of_paths_without_what_is_ignored(
         ({"glob": "b/*.{py,log}"}, lines("b/important.log", "b/z.py", remarks=(FIVE,))),
         ({"glob": "**/deep"}, lines("b/deep/", remarks=(FIVE,))),
         ({"glob": "*.py", "ignored": True}, lines("a.py", "b/z.py", "build/out.py")),
+        ({"glob": "deep/*", "path": "b", "ignored": True}, lines("b/deep/secret", "b/deep/x.tmp")),
+        ({"glob": "/z*", "path": "link/"}, lines("link/z.py", remarks=(TWO,))),
+        ({"glob": "z*", "path": ""}, lines("b/z.py", remarks=(FIVE,))),
         ({"glob": "secret", "path": "b"}, lines(remarks=(NOTHING, TWO))),
         ({"glob": "nothing*", "path": "b", "ignored": True}, lines(remarks=(NOTHING,))),
     ],
@@ -121,6 +130,17 @@ def test_find_shows_paths_in_order_without_what_is_ignored(
     outcome = use(find, env, **arguments)
 
     assert (outcome.text, outcome.is_error) == (shown, False)
+
+
+def test_globs_begin_where_the_search_does(env: LocalDirectory, tmp_path: Path) -> None:
+    env.write("b/deep/er/x.py", b"needle\n")
+    folder = LocalDirectory(tmp_path, "b")
+
+    assert use(find, folder, glob="deep/**/*.py").text == lines("deep/er/x.py", remarks=(TWO,))
+    assert use(grep, folder, pattern="needle", glob="/o*").text == lines("only:1: needle", remarks=(TWO,))
+    assert use(grep, env, pattern="needle", glob="er/*", path="b/deep").text == lines(
+        "b/deep/er/x.py:1: needle", remarks=(IGNORED.format(2),)
+    )
 
 
 @pytest.mark.parametrize(
@@ -160,6 +180,8 @@ def test_ls_shows_one_directory(env: LocalDirectory, arguments: dict[str, Any], 
         ("a,b", ["a,b"], ["a"]),
         ("a.b", ["a.b"], ["aab"]),
         ("[", ["["], []),
+        ("[]", ["[]"], ["[", "a"]),
+        ("[!]", ["[!]"], ["!", "a"]),
     ],
 )
 def test_globs(glob: str, matches: list[str], others: list[str]) -> None:
@@ -190,6 +212,13 @@ def test_what_cannot_be_searched_is_an_error_that_says_why(
 
     assert outcome.is_error
     assert says in outcome.text
+
+
+def test_whole_machine_can_be_the_root(tmp_path: Path) -> None:
+    whole = LocalDirectory(Path("/"))
+    whole.write(f"{tmp_path}/x.py", b"needle\n")
+
+    assert use(grep, whole, pattern="needle", path=str(tmp_path)).text == f"{tmp_path}/x.py:1: needle"
 
 
 def test_links_are_neither_followed_nor_searched(env: LocalDirectory, tmp_path: Path) -> None:
@@ -252,4 +281,47 @@ def test_long_lines_are_cut_and_large_files_left_out(env: LocalDirectory, monkey
     env.write("long", b"needle" + b"x" * 2_000)
     env.write("large", b"needle" + b"x" * 5_000)
 
-    assert use(grep, env, pattern="needle", glob="l*").text.startswith(f"long:1: needle{'x' * 494}…\n")
+    assert use(grep, env, pattern="needle", glob="l*").text == lines(
+        f"long:1: needle{'x' * 494}…", remarks=(LARGE, FIVE)
+    )
+    assert use(grep, env, pattern="needle", path="large").text == lines(remarks=(NOTHING, LARGE))
+
+
+WORKER = """
+import sys
+from pathlib import Path
+from tarry.coding import LocalDirectory
+from tarry.coding.searching import Search, Wanted
+def look():
+    print(search._process.pid, flush=True)
+with Search(LocalDirectory(Path(sys.argv[1])), Wanted(regex="(a+)+$"), lambda: False) as search:
+    search.begin()
+    search.is_stopped = look
+    search.lines("hard", 1)
+"""
+
+
+def test_killed_worker_takes_along_the_process_that_searches(env: LocalDirectory, tmp_path: Path) -> None:
+    env.write("hard", b"a" * 60 + b"!\n")
+    worker = subprocess.Popen([sys.executable, "-c", WORKER, str(tmp_path)], stdout=subprocess.PIPE)
+    assert worker.stdout is not None
+    worker.stdout.readline()
+    matcher = int(worker.stdout.readline())  # asked by now
+    worker.kill()
+    worker.communicate()
+
+    ends = time.monotonic() + 10
+    while is_there(matcher) and time.monotonic() < ends:
+        os.sched_yield()
+    try:
+        assert not is_there(matcher)
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(matcher, signal.SIGKILL)
+
+
+def is_there(process: int) -> bool:
+    try:
+        return b"matcher.py" in Path(f"/proc/{process}/cmdline").read_bytes()
+    except OSError:
+        return False
