@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from activities.task import judging
 from signals.parking import Ask, Sleep
 from tarry.client import Harness, ServerUnavailable
 from tarry.embedded import EmbeddedServer
@@ -20,7 +23,7 @@ from tests.support.stage import idle_stage, stage, taken_up
 from tests.support.waiting import eventually
 from workers import gateway_sending
 from workers.inbox import answering
-from workers.inbox.receipts import TAKEN_UP, UNTOLD
+from workers.inbox.receipts import TAKEN_UP, UNJUDGED, UNTOLD
 
 
 async def test_an_answer_that_may_have_come_is_not_said_to_be_lost_where_the_server_stays_away(
@@ -94,6 +97,39 @@ async def test_a_kept_answer_that_a_worker_refuses_is_said_to_be_refused_and_why
     assert ("Kept by the server: no worker is up" in kept.text, asked["query_workflow"]) == (True, 0)
     assert "Kept by the server" not in refused.text
     assert TAKEN_UP in untold.text
+
+
+async def test_a_kept_answer_that_a_worker_judges_is_not_said_to_wait_for_one(
+    server: EmbeddedServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun, go, plain = asyncio.Event(), asyncio.Event(), judging.verdicts
+
+    async def held(*given: Any) -> Any:
+        begun.set()
+        await go.wait()
+        return await plain(*given)
+
+    monkeypatch.setattr(judging, "verdicts", held)
+    waits = Waits(Sleep(signals=[ANSWER.key("a")], ask=Ask(text="Well?")))
+    async with idle_stage(server, waiting_app(waits.tool), tmp_path) as on:
+        async with on.worker():
+            waiting = await start_gated(on, "waits")
+            await eventually(waiting.view, lambda view: view.state == "sleeping")
+        async with caller(on) as visitor:
+            await visitor.sign_in()
+            page = await visitor.get(f"/inbox/question?task={waiting.id}")
+            sent = await visitor.post("/inbox/answer", token_of(page), {"value.text": "yes"} | fields_of(page))
+            there = sent.headers["location"]
+            async with on.worker():
+                await begun.wait()
+                # Under load a worker may not answer a page at once.
+                judged = await eventually(lambda: visitor.get(there), lambda page: TAKEN_UP not in page.text)
+                go.set()
+                await waiting.ends()
+                delivered = await visitor.get(there)
+
+    assert UNJUDGED in judged.text
+    assert "Delivered at" in delivered.text
 
 
 async def test_a_kept_answer_of_a_task_that_is_ended_by_force_is_not_kept_for_ever(

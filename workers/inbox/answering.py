@@ -111,7 +111,9 @@ class Answering:
                 return replace(told, kind=receipt.answer, text=receipts.judged(receipt))
         if found.ended is not None:
             return replace(told, kind="accepted" if known is None else "closed", text=receipts.left(found, known))
-        return replace(told, text=receipts.TAKEN_UP) if known is None and found.is_taken_up else told
+        if known is None:
+            return replace(told, text=receipts.TAKEN_UP) if found.is_taken_up else told
+        return replace(told, text=receipts.UNJUDGED)
 
     async def ended(self, task_id: str) -> str:
         """What is known of a task that asks nothing."""

@@ -27,6 +27,7 @@ STATUS: dict[Kind, int] = {
 CHANGED = "The question has changed since this page showed it: look again. Nothing was sent."
 ACCEPTED = "Kept by the server: no worker is up to take it. What became of it is told here once one is."
 TAKEN_UP = "A worker has taken it up, and none is up to tell what became of it. That is told here once one is."
+UNJUDGED = "A worker has taken it up. What became of it is told here once its task tells that."
 LATE = "Kept by the server, but the deadline had passed: it counts as no answer unless the clock here is ahead."
 UNAVAILABLE = "Temporal does not answer. It may or may not have come: send it again, it counts once."
 UNTOLD = "Whether it was answered before is not known: no worker is up to tell."
