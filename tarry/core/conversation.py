@@ -1,7 +1,4 @@
-"""The state of a conversation: what it carries from run to run.
-
-Pure. Time comes in as `now`.
-"""
+"""The state of a conversation: what it carries from run to run. Pure; time comes in as `now`."""
 
 from __future__ import annotations
 
@@ -60,6 +57,7 @@ class ConversationState(BaseModel):
     ended_runs: list[AfterRun] = Field(default_factory=list, description="hooks are to be told of their end")
     tree: str = Field(default="", description="that it is a subagent of; empty: a root")
     below: Below = Field(default_factory=Below)
+    may_rest: bool = Field(default=False, description="a run that was stopped may have given a turn's permit back")
 
     @model_validator(mode="before")
     @classmethod
@@ -115,6 +113,8 @@ class ConversationState(BaseModel):
             self.inbox.place(item, self.runs, entry.index)
         settings = inputs[0].settings.for_agent(self.choices.agent)
         self.turnover_events = settings.turnover_events
+        asks = bool(self.tree) and asks_first(conversation_id, inputs, may_rest=self.may_rest)
+        self.may_rest = self.may_rest and not asks
         self.open = OpenRun(
             run=self.runs,
             generation_id=generation_id(conversation_id, self.nonce, self.runs),
@@ -126,7 +126,7 @@ class ConversationState(BaseModel):
             began_with=self.choices.number,
             knows=self.choices.number,
             trace=inputs[0].trace,
-            asks=bool(self.tree) and asks_first(conversation_id, inputs),
+            asks=asks,
         )
 
     def _bring(self, settings: RunSettings) -> None:
@@ -255,8 +255,8 @@ class ConversationState(BaseModel):
             self.inbox.settle(request_id, answer=answer, reason=result.reason, detail=result.detail)
         self.inbox.give_back(left)
         overtaken = [item for item in left if item.is_input] if self.open.may_overtake(result) else []
-        self.usage = self.usage + result.usage
-        self.spent = self.spent + result.spent
+        self.may_rest = self.may_rest or result.reason in ("aborted", "lost")
+        self.usage, self.spent = self.usage + result.usage, self.spent + result.spent
         self.choices.place(result.taken_up, self.open.began_with, self.transcript.end.index)
         self.open = None
         if keeps_steers:

@@ -29,12 +29,14 @@ def run_of(task_id: str) -> tuple[str, int | None]:
     return conversation.partition("~")[2], int(number) if number.isdecimal() else None
 
 
-def asks_first(conversation_id: str, inputs: Sequence[Queued]) -> bool:
-    """Whether a run for these inputs may begin while its turn has no permit: it was to join one that has ended since.
+def asks_first(conversation_id: str, inputs: Sequence[Queued], *, may_rest: bool) -> bool:
+    """Whether a run for these inputs of a turn may begin while that has no permit (spec §17.12).
 
-    The input that begins a turn of a subagent comes with the permit (spec §17.4).
+    It has none when they were to join a run that has ended since; or, `may_rest`, when a run before it was stopped that
+    may have given the turn's permit back. Else the input that begins a turn comes with the permit (spec §17.4).
     """
-    return any(is_joined(conversation_id, item.request_id) for item in inputs)
+    ids = [item.request_id for item in inputs if item.request_id.startswith(f"{conversation_id}.")]
+    return bool(ids) and (may_rest or any(is_joined(conversation_id, request_id) for request_id in ids))
 
 
 class OpenRun(Frozen):

@@ -11,7 +11,7 @@ from tarry.core.conversation import ConversationState
 from tarry.core.inbox import DETAIL_LIMIT
 from tarry.core.messages import AssistantMessage, Usage
 from tarry.core.output import OutputSchema
-from tarry.core.protocol import Notify, RunResult, RunSettings, SubmitInput
+from tarry.core.protocol import Notify, RunResult, RunSettings, SubmitInput, UnansweredReason
 from tarry.core.transcript import Entry, Position, Transcript, assistant_draft, place, sealed
 from tarry.core.writes import Write
 
@@ -150,3 +150,40 @@ def test_of_a_long_reason_why_there_is_no_summary_the_beginning_is_carried() -> 
     state.end_compaction(NoSummary(why="failed", detail="x" * 4_000), NOW, "c")
 
     assert state.compactions.views["c1"].detail == "x" * DETAIL_LIMIT
+
+
+def begun_behind(reason: UnansweredReason, request_id: str, tree: str = "root~n/agents") -> bool:
+    """Whether the run of this input asks for a permit, behind one of a person that ended so."""
+    state = opened()
+    state.tree = tree
+    state.inbox.admit(SubmitInput(content="y", request_id=request_id), NOW)
+    assert state.open is not None
+    state.close_run(state.open, RunResult(status="unanswered", reason=reason), NOW)
+    state.open_next(NOW, "c")
+    assert state.open is not None
+    return state.open.asks
+
+
+def test_a_turn_behind_a_run_that_may_have_ended_at_rest_asks_for_its_permit() -> None:
+    assert begun_behind("aborted", "c.2")
+    assert begun_behind("lost", "c.2")
+    assert not begun_behind("max_turns", "c.2")
+
+
+def test_an_input_of_a_person_and_any_of_a_root_asks_for_none() -> None:
+    assert not begun_behind("aborted", "r2")
+    assert not begun_behind("aborted", "c.2", tree="")
+
+
+def test_it_asks_also_when_another_run_came_in_between_and_the_next_turn_does_not() -> None:
+    state = opened()
+    state.tree = "root~n/agents"
+    asked: list[bool] = []
+    for request_id in ("r2", "c.2", "c.3"):
+        assert state.open is not None
+        reason: UnansweredReason = "aborted" if state.runs == 1 else "max_turns"
+        state.close_run(state.open, RunResult(status="unanswered", reason=reason), NOW)
+        state.inbox.admit(SubmitInput(content="y", request_id=request_id), NOW)
+        state.open_next(NOW, "c")
+        asked.append(state.open is not None and state.open.asks)
+    assert asked == [False, True, False]

@@ -17,11 +17,12 @@ from signals.parking import Sleep
 from tarry.api import Received, ToolApi
 from tarry.app import App, Extension
 from tarry.core.live import Question
+from tarry.core.protocol import ABORT
 from tarry.core.subagents.orders import BeginTurn, Begun
 from tarry.embedded import EmbeddedServer
 from tarry.models import ModelRequest
 from tarry.processes import environment_of
-from tarry.testing import Call, Reply, ScriptedModel, call, say
+from tarry.testing import Call, Reply, ScriptedModel, call, calls, say
 from tarry.tools import Tool, tool
 from tests.support.agent_trees import WORK, Grove, Work, last_input
 from tests.support.command import Command
@@ -31,6 +32,8 @@ from tests.support.waiting import eventually
 
 ASK = "ask "
 """How an input begins that has the child ask a person the rest of it."""
+BOTH = "both "
+"""How one begins that has it work and ask at once."""
 
 
 LEVELS = ["/root/level1", "/root/level1/level2", "/root/level1/level2/level3"]
@@ -83,6 +86,9 @@ def app_with(asking: Asking, work: Work, shifts: Shifts) -> App:
         asked = last_input(request)
         if asked.startswith(ASK):
             return call("ask_person", question=asked.removeprefix(ASK))
+        if asked.startswith(BOTH):
+            what = asked.removeprefix(BOTH)
+            return calls(call("work", what=what), call("ask_person", question=what))
         if asked == "shifts":
             return call("shifts")
         return call("work", what=asked.removeprefix(WORK)) if asked.startswith(WORK) else say(f"heard {asked}")
@@ -199,6 +205,38 @@ async def test_a_run_that_a_message_begins_behind_a_stopped_one_waits_for_a_perm
         tree.work.let("a")
         ended = {found.path: found.text for found in await tree.completions(2)}
         assert ended == {"/root/b": f"done {WORK}b", "/root/a": f"done {WORK}a"}
+        await eventually(tree.tree.list, lambda found: (found.permits_used, found.queued) == (0, 0))
+
+
+async def test_a_turn_behind_a_run_of_a_person_that_is_stopped_at_rest_waits_for_a_permit(
+    server: EmbeddedServer, tmp_path: Path
+) -> None:
+    """Given a turn in the queue of its agent's conversation behind a run that a person began, when that run rests,
+    another agent takes its permit; when the run is stopped, the turn begins when the other one has ended."""
+    async with asked(server, tmp_path, limit=1) as one:
+        tree = one.grove
+        child = await tree.start("a", "hello")
+        await tree.completions(1)
+        conversation = tree.on.harness.conversation(child.agent_id)
+        await conversation.submit(f"{BOTH}person")
+        await tree.work.has_begun("person")
+        assert (await tree.follow_up("a", f"{WORK}a")).state == "running"
+        await eventually(conversation.view, lambda found: bool(found.queued))
+        await tree.start("b", f"{WORK}b")
+
+        tree.work.let("person")
+        await tree.work.has_begun("b")
+        run = (await conversation.view()).open_generation
+        assert run is not None
+        await tree.on.client.get_workflow_handle(run).signal(ABORT)
+        await eventually(tree.tree.list, lambda found: (found.permits_used, found.queued) == (1, 1))
+        tree.work.let("b")
+        await tree.work.has_begun("a")
+
+        assert tree.work.peak == 1
+        tree.work.let("a")
+        ended = [(found.path, found.text) for found in await tree.completions(2)]
+        assert ended == [("/root/b", f"done {WORK}b"), ("/root/a", f"done {WORK}a")]
         await eventually(tree.tree.list, lambda found: (found.permits_used, found.queued) == (0, 0))
 
 
