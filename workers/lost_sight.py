@@ -18,7 +18,7 @@ from temporalio.client import Client, WorkflowExecutionStatus, WorkflowHandle, W
 from temporalio.service import RPCError, RPCStatusCode
 
 from activities.agents.lost import PATIENCE, is_over, tell_of_conversations
-from tarry.asking import ask
+from tarry.asking import ask, query
 from tarry.attributes import STATE, WAITING_FOR
 from tarry.client.lists import listed_memo
 from tarry.core.paths import root_of
@@ -50,8 +50,8 @@ async def look(client: Client, task_queue: str) -> int:
     async for found in client.list_workflows(f'WorkflowType = "{AGENTS}" AND {_open_on(task_queue)}'):
         told += await _tell_tree(client, client.get_workflow_handle(found.id))
     told += await _end_orphans(client, task_queue)
-    query = f'{STATE.name} = "waiting" AND {_open_on(task_queue)}'
-    async for found in client.list_workflows(query):
+    wanted = f'{STATE.name} = "waiting" AND {_open_on(task_queue)}'
+    async for found in client.list_workflows(wanted):
         told += await _tell_of_tasks(client, client.get_workflow_handle(found.id))
     return told
 
@@ -84,8 +84,8 @@ async def _end_orphans(client: Client, task_queue: str) -> int:
     """Agents whose tree is over: nobody gives them work, or hears of what they end."""
     ended_trees: dict[str, bool] = {}
     ended = 0
-    query = f'WorkflowType = "{CONVERSATION}" AND WorkflowId STARTS_WITH "{AGENT_ID}" AND {_open_on(task_queue)}'
-    async for found in client.list_workflows(query):
+    wanted = f'WorkflowType = "{CONVERSATION}" AND WorkflowId STARTS_WITH "{AGENT_ID}" AND {_open_on(task_queue)}'
+    async for found in client.list_workflows(wanted):
         if not (tree_id := await listed_memo(found, TREE_MEMO, "", str)):
             continue
         if tree_id not in ended_trees:
@@ -108,7 +108,7 @@ async def _terminate(client: Client, workflow_id: str) -> None:
 async def _tell_of_tasks(client: Client, task: WorkflowHandle[Any, Any]) -> int:
     """A task tells before it completes; one that was ended by force could not. Who knows of an end takes no second."""
     try:
-        view: TaskView = await task.query(TASK, result_type=TaskView, rpc_timeout=PATIENCE)
+        view = await query(task, TASK, TaskView, within=PATIENCE)
     except (RPCError, WorkflowQueryFailedError):
         return 0
     told = 0
@@ -130,8 +130,8 @@ async def _was_ended(client: Client, task_id: str) -> bool:
 
 
 async def _waiting(client: Client, task_queue: str) -> AsyncIterator[WorkflowHandle[Any, Any]]:
-    query = f'{STATE.name} = "sleeping" AND {_open_on(task_queue)}'
+    wanted = f'{STATE.name} = "sleeping" AND {_open_on(task_queue)}'
     prefix = f"{SUBMISSION_SETTLED.name}/"
-    async for found in client.list_workflows(query):
+    async for found in client.list_workflows(wanted):
         if any(item.startswith(prefix) for item in found.typed_search_attributes.get(WAITING_FOR) or ()):
             yield client.get_workflow_handle(found.id)

@@ -9,6 +9,7 @@ from temporalio import activity
 from temporalio.client import Client, WorkflowExecutionStatus, WorkflowHandle, WorkflowQueryFailedError
 from temporalio.service import RPCError, RPCStatusCode
 
+from tarry.asking import query
 from tarry.client.signals import deliver
 from tarry.core.settled import SUBMISSION_SETTLED, Settled
 from tarry.core.subagents.carrying import LOOK_AFTER
@@ -54,7 +55,7 @@ async def is_over(client: Client, workflow_id: str) -> bool:
 
 async def _notified(waiting: WorkflowHandle[Any, Any]) -> dict[str, dict[str, str]]:
     try:
-        found: dict[str, Any] = await waiting.query(NOTIFIED, rpc_timeout=PATIENCE)
+        found = await query(waiting, NOTIFIED, dict[str, Any], within=PATIENCE)
     except (RPCError, WorkflowQueryFailedError):
         return {}
     # They are memos, and any shell can write one.

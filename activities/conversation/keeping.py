@@ -9,6 +9,7 @@ from temporalio.client import Client
 from temporalio.service import RPCError
 
 from activities.stopping import stop_calls
+from tarry.asking import ask
 from tarry.core.folding import FOLD, FoldInput, PageIndex, folded
 from tarry.core.keeping import (
     ARCHIVE,
@@ -75,8 +76,7 @@ class KeepingActivities:
         while they act (spec §6.2).
         """
         await self._drain(input.generation_id)
-        handle = self._client.get_workflow_handle(input.generation_id)
-        view = await handle.query(VIEW, result_type=GenerationView)
+        view = await ask(self._client, input.generation_id, VIEW, GenerationView)
         first = view.pages[-1].last if view.pages else input.start
         entries = await self._reader.read(input.generation_id, first, view.end)
         return Salvaged(

@@ -9,8 +9,10 @@ from temporalio.client import Client, WorkflowQueryFailedError
 from temporalio.service import RPCError
 
 from signals.parking import InvalidPark
+from tarry.asking import query
 from tarry.core.waiting import TASK, TaskView
 
+PATIENCE = timedelta(seconds=3)
 MAX_LOOKS = 64
 """Tasks that are asked; a longer chain is not followed."""
 
@@ -36,9 +38,7 @@ async def check_no_cycle(client: Client, task_id: str, on: Sequence[str]) -> Non
 
 async def _waited_for(client: Client, task_id: str) -> tuple[str, ...]:
     try:
-        view: TaskView = await client.get_workflow_handle(task_id).query(
-            TASK, result_type=TaskView, rpc_timeout=timedelta(seconds=3)
-        )
+        view = await query(client.get_workflow_handle(task_id), TASK, TaskView, within=PATIENCE)
     except (RPCError, WorkflowQueryFailedError):
         return ()
     return view.on

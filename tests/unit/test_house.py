@@ -97,6 +97,17 @@ def test_pure_packages_import_only_the_standard_library_and_pydantic() -> None:
     assert foreign == []
 
 
+def test_workflows_are_asked_by_one_function_that_believes_no_worker_of_the_wrong_build() -> None:
+    asking = {
+        name_of(file)
+        for file in python_files("tarry", "activities", "workers")
+        for node in ast.walk(ast.parse(file.read_text()))
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "query"
+    }
+
+    assert asking == {"tarry/asking.py"}
+
+
 @pytest.mark.parametrize("folder", ["signals", "tarry/core", "workflows"])
 def test_clock_chance_and_environment_are_refused_where_code_must_replay(folder: str) -> None:
     reads = [
