@@ -3,7 +3,7 @@
 It runs as a script in a bare interpreter, so it imports the standard library only. The owner holds the other end of
 standard input: when that closes, by will or since the owner was killed, the command has to end. Linux hands the
 orphans among its descendants to this process, so none escapes by losing its parent; elsewhere its process group is
-killed.
+killed. What the command leaves running when it ends by itself goes on, and so may its output.
 """
 
 from __future__ import annotations
@@ -40,6 +40,8 @@ def main(command: list[str]) -> int:
             _kill_all(child.pid)
             return 128 + signal.SIGKILL
         os.read(woken, 64)
+    if _descendants():
+        _read_on()
     return code if code >= 0 else 128 - code
 
 
@@ -50,6 +52,15 @@ def _reap(child: int) -> int | None:
             if ended[0] == child:
                 return os.waitstatus_to_exitcode(ended[1])
     return None
+
+
+def _read_on() -> None:
+    """Take what is written to the output from soon on: its owner stops reading, and what goes on would die of it."""
+    with contextlib.suppress(OSError), open("/proc/self/fd/1", "rb") as output:
+        command = ["/bin/sh", "-c", "sleep 1; exec cat"]
+        subprocess.Popen(
+            command, stdin=output, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd="/", start_new_session=True
+        )
 
 
 def _adopt_orphans() -> None:

@@ -171,6 +171,17 @@ def test_what_a_command_leaves_running_goes_on_locally(tmp_path: Path) -> None:
         assert len(tagged(mine)) == 1
 
 
+def test_what_a_command_leaves_running_does_not_die_of_its_output(tmp_path: Path) -> None:
+    done = tmp_path / "done"
+    talk = f"for line in $(seq 50); do echo line; sleep 0.02; done; touch {done}"
+
+    assert ran(LocalDirectory(tmp_path), f"({talk}) & :")[0] == Exit(0)
+    ends = time.monotonic() + 30
+    while not done.exists() and time.monotonic() < ends:
+        os.sched_yield()
+    assert done.exists()
+
+
 def test_command_that_kills_its_own_group_or_its_warden_ends_itself_alone(tmp_path: Path) -> None:
     mine = tag()
     with none_left(mine):
