@@ -162,6 +162,9 @@ class Connection:
         try:
             async with asyncio.timeout(CONNECT_SECONDS):
                 await asyncio.wait(first, return_when=asyncio.FIRST_COMPLETED)
+        except asyncio.CancelledError:  # nobody would ever use it, or end it
+            holder.cancel()
+            raise
         except TimeoutError:
             holder.cancel()
             raise McpUnavailable(f"it does not answer within {CONNECT_SECONDS:g} s") from None

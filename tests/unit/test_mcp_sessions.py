@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import threading
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from typing import Any, cast
 
 import pytest
@@ -10,7 +13,24 @@ from mcp import Client, MCPError
 from mcp.types import INVALID_REQUEST, CallToolResult, TextContent
 
 from tarry.mcp.connection import Connection, _Open
-from tarry.mcp.servers import HttpServer
+from tarry.mcp.servers import HttpServer, McpServer
+from tests.support.waiting import PATIENCE
+
+
+class Mute(McpServer):
+    """A server that is begun, and never says a word."""
+
+    def __init__(self) -> None:
+        self.has_begun = threading.Event()
+        self.has_ended = threading.Event()
+
+    @asynccontextmanager
+    async def connect(self, lost: Callable[[], None]) -> AsyncIterator[Any]:
+        self.has_begun.set()
+        try:
+            yield await asyncio.Event().wait()
+        finally:
+            self.has_ended.set()
 
 
 class Answers:
@@ -59,6 +79,18 @@ async def call(client: Answers) -> CallToolResult:
         return await connection.call("pay", {}, progress)
     finally:
         connection.end()
+
+
+async def test_call_that_is_stopped_while_its_server_is_begun_leaves_no_server_behind() -> None:
+    async def progress(progress: float, total: float | None, message: str | None) -> None: ...
+
+    server = Mute()
+    calling = asyncio.create_task(Connection("mute", server).call("pay", {}, progress))
+    assert await asyncio.to_thread(server.has_begun.wait, PATIENCE)
+
+    calling.cancel()
+
+    assert await asyncio.to_thread(server.has_ended.wait, 10)
 
 
 FINE = CallToolResult(content=[TextContent(text="paid")])
