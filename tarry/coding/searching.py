@@ -138,7 +138,9 @@ class Search:
         self._look()
         self._process.stdin.write(json.dumps(request).encode() + b"\n" + body)
         self._process.stdin.flush()
-        while not select.select([self._process.stdout], [], [], LOOK_SECONDS)[0]:
+        answers = select.poll()  # not select, which knows no more than 1,024 open files
+        answers.register(self._process.stdout, select.POLLIN)
+        while not answers.poll(LOOK_SECONDS * 1_000):
             self._look()
         line = self._process.stdout.readline()
         if not line:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -219,6 +220,18 @@ def test_whole_machine_can_be_the_root(tmp_path: Path) -> None:
     whole.write(f"{tmp_path}/x.py", b"needle\n")
 
     assert use(grep, whole, pattern="needle", path=str(tmp_path)).text == f"{tmp_path}/x.py:1: needle"
+
+
+def test_worker_with_a_thousand_open_files_can_search(env: LocalDirectory) -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, 2_048), hard))
+    try:
+        with contextlib.ExitStack() as stack:
+            for _ in range(1_100):
+                stack.enter_context(open(os.devnull))
+            assert use(grep, env, pattern="last").text.startswith("a.py:3: last needle")
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
 def test_links_are_neither_followed_nor_searched(env: LocalDirectory, tmp_path: Path) -> None:
