@@ -23,10 +23,13 @@ def schema_of(output: type[BaseModel]) -> OutputSchema:
     """What an answer must be to be read as `output`.
 
     Raises:
-        ValueError: it has no schema, or one of over 16 KiB.
+        ValueError: it has no schema, one of over 16 KiB, or one that nothing can be checked against.
     """
     try:
         schema = output.model_json_schema()
+        Draft202012Validator.check_schema(schema)
+    except SchemaError as error:
+        raise ValueError(f"the schema of {output.__name__} cannot be used: {error.message}") from None
     except Exception as error:  # a model is application code
         raise ValueError(f"{output.__name__} has no JSON schema: {error}") from None
     return OutputSchema(name=re.sub("[^a-zA-Z0-9_-]", "_", output.__name__)[:64] or "output", json_schema=schema)
@@ -44,6 +47,8 @@ def problem_of(schema: dict[str, Any], text: str) -> str:
         problems = [f"It is no JSON: {error}."]
     except RecursionError:
         problems = ["It is nested too deeply."]
+    except OverflowError:
+        problems = ["It holds a number that is too large."]
     except (SchemaError, Unresolvable) as error:
         problems = [f"The schema itself cannot be used: {error}"]
     return bound_text("\n".join(problems), max_bytes=MAX_PROBLEM_BYTES).text

@@ -105,6 +105,21 @@ def test_model_is_told_the_schema_and_what_was_wrong() -> None:
     assert "At $: no.\nAnswer again" in correction("At $: no.")
 
 
+def test_schema_that_no_answer_can_be_held_against_is_refused_before_anybody_is_asked() -> None:
+    class Name(BaseModel):
+        name: str = Field(pattern=r"^\p{L}+$")  # fine for pydantic, and for no other
+
+    with pytest.raises(ValueError, match=r"the schema of Name cannot be used: '\^.*' is not a 'regex'"):
+        schema_of(Name)
+
+
+def test_number_beyond_all_bounds_is_a_problem() -> None:
+    class Price(BaseModel):
+        euros: float = Field(multiple_of=0.01)
+
+    assert problem_of(schema_of(Price).json_schema, '{"euros": 1e400}') != ""
+
+
 @given(st.text(max_size=40) | st.recursive(st.none() | st.booleans() | st.integers(), st.lists).map(canonical_json))
 def test_any_text_has_a_problem_or_fits(text: str) -> None:
     problem = problem_of(schema_of(Closed).json_schema, text)
