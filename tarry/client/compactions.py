@@ -20,7 +20,7 @@ from temporalio.service import RPCError, RPCStatusCode
 from tarry.client.errors import NoSuchConversation, SubmissionRefused, is_crowded, translate
 from tarry.core.compaction_protocol import COMPACT, CompactInput
 from tarry.core.compaction_view import CompactionStatus, CompactionView
-from tarry.core.compactions import REMEMBERED, WRITES
+from tarry.core.compactions import REMEMBERED, summary_id
 from tarry.core.protocol import DUPLICATE, SubmissionView
 from tarry.core.views import ConversationView
 
@@ -67,7 +67,7 @@ class Compaction:
     async def _forgotten(self) -> CompactionView:
         """Of one that the conversation does not remember its summary tells, which is known for ever."""
         try:
-            written = await self._written(WRITES + self.request_id)
+            written = await self._written(summary_id(self.request_id))
         except SubmissionRefused:
             reason = f"it ended without a summary, or never came: the newest {REMEMBERED} that are over are remembered"
             raise SubmissionRefused(f"compaction {self.request_id}: {reason}") from None

@@ -12,7 +12,7 @@ from tarry.core.compaction_protocol import CompactInput, NoSummary, Summary
 from tarry.core.compaction_view import CompactionReason, CompactionStatus, CompactionView
 from tarry.core.inbox import DETAIL_LIMIT, OWN_IDS, Full
 from tarry.core.messages import Frozen
-from tarry.core.protocol import RunSettings, SubmitInput
+from tarry.core.protocol import RunSettings, SubmitInput, digest
 from tarry.core.summaries import framed
 from tarry.core.transcript import Position
 from tarry.core.writes import STALE, Write
@@ -26,8 +26,13 @@ NO_PROGRESS_LIMIT = 3
 """Compactions in a row that made nothing smaller; then none begins by itself until one does."""
 
 
-WRITES = OWN_IDS[0]
-"""How the request ids of what a compaction writes begin; that of the compaction follows."""
+MAX_NAMED = 150
+"""Characters of a compaction's name that stand in the request ids of what it writes; a longer one as its digest."""
+
+
+def summary_id(request_id: str) -> str:
+    """The request id of the summary of the compaction of that name; those of its notes begin with it."""
+    return OWN_IDS[0] + (request_id if len(request_id) <= MAX_NAMED else digest(request_id))
 
 
 class Asked(Frozen):
@@ -122,7 +127,8 @@ class Compactions(BaseModel):
         if asked.reason == "background":
             made_progress = isinstance(answer, Summary) or answer.why == "aborted"
             self.fruitless = 0 if made_progress else self.fruitless + 1
-        names = [f"{WRITES}{asked.request_id}:{number}" for number in range(len(answer.problems))]
+        summary = summary_id(asked.request_id)
+        names = [f"{summary}:{number}" for number in range(len(answer.problems))]
         notes = [
             SubmitInput(content=problem, request_id=name, write=Write(kind="note"))
             for name, problem in zip(names, answer.problems, strict=True)
@@ -133,21 +139,22 @@ class Compactions(BaseModel):
         self.fruitless = 0
         self.show(asked.request_id, "waiting", before=answer.before, after=answer.after)
         write = Write(kind="compaction", head=answer.head)
-        return [*notes, SubmitInput(content=framed(answer.text), request_id=WRITES + asked.request_id, write=write)]
+        return [*notes, SubmitInput(content=framed(answer.text), request_id=summary, write=write)]
 
     def placed(self, request_id: str, entry: int) -> None:
         """A write has been placed as this entry, or was `STALE`; it may be a summary."""
-        if not request_id.startswith(WRITES):
-            return
         if entry == STALE:
-            self.show(request_id.removeprefix(WRITES), "stale", detail="a newer head marker keeps less than it would")
+            self.show(self._written_by(request_id), "stale", detail="a newer head marker keeps less than it would")
         else:
-            self.show(request_id.removeprefix(WRITES), "placed", entry=entry)
+            self.show(self._written_by(request_id), "placed", entry=entry)
 
     def withdrawn(self, request_id: str) -> None:
         """A write has been taken back before it was placed; it may be a summary."""
-        if request_id.startswith(WRITES):
-            self.show(request_id.removeprefix(WRITES), "aborted", detail="its summary was withdrawn")
+        self.show(self._written_by(request_id), "aborted", detail="its summary was withdrawn")
+
+    def _written_by(self, request_id: str) -> str:
+        """The compaction whose summary has that request id; empty: none that is remembered."""
+        return next((name for name in self.views if summary_id(name) == request_id), "")
 
     def withdraw(self, after: int) -> None:
         """A Stop ends those that are asked for, but for the first `after`; summaries that are there stay."""

@@ -53,6 +53,20 @@ async def test_compaction_is_admitted_without_a_worker(server: EmbeddedServer, t
             assert (await (await conversation.compact(request_id="c")).wait()).entry == 4
 
 
+async def test_a_compaction_of_the_longest_name_is_placed_and_known_by_it(
+    server: EmbeddedServer, tmp_path: Path
+) -> None:
+    async with stage(server, app_of(talker()), tmp_path, **KEEP_LITTLE) as on:
+        conversation = on.harness.conversation()
+        await talked(conversation, "one", "two")
+
+        ended = await (await conversation.compact(request_id="c" * 200)).wait()
+        await talked(conversation, "three")
+
+        assert (ended.status, ended.entry) == ("placed", 4)
+        assert (await (await conversation.compact()).wait()).status == "placed"
+
+
 async def test_nothing_to_compact_is_said_and_changes_nothing(server: EmbeddedServer, tmp_path: Path) -> None:
     async with stage(server, app_of(talker()), tmp_path) as on:
         conversation = on.harness.conversation()
