@@ -45,6 +45,13 @@ class MustPark(BaseException):
         self.request = request
 
 
+def must_park(error: BaseException | None) -> ParkRequest | None:
+    """The park for which code was unwound, also where a task group put that into a group; None: it was not."""
+    if isinstance(error, BaseExceptionGroup):
+        return next(filter(None, map(must_park, error.exceptions)), None)
+    return error.request if isinstance(error, MustPark) else None
+
+
 class Nesting:
     """Creates and awaits for one run. `may_park`: the code may be run again from its beginning."""
 

@@ -174,6 +174,34 @@ async def _view(on: Stage, task_id: str) -> Any:
         return None
 
 
+async def test_calls_that_are_awaited_in_a_task_group_make_room_as_well(
+    server: EmbeddedServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(nesting, "PATIENCE", 0.2)
+
+    @tool(replay="safe")
+    async def outer(api: ToolApi) -> str:
+        async with asyncio.TaskGroup() as group:
+            both = [group.create_task(api.execute_tool("research", {"topic": name}, key=name)) for name in ("a", "b")]
+        return " & ".join(done.result().text for done in both)
+
+    async with stage(server, app_with(outer), tmp_path) as on:
+        conversation = on.harness.conversation("nested-group")
+        submission = await conversation.submit("go")
+        owner = f"nested-group~{(await conversation.view()).nonce}/g1/t1.0"
+        left = {"a", "b"}
+        while left:
+            view = await eventually(lambda: _view(on, owner), lambda found: found is not None and bool(found.on))
+            assert view is not None
+            topic = view.on[0].removeprefix(f"{owner}/k.")
+            await deliver(on, view.on[0], topic)
+            left.discard(topic)
+        await submission.wait()
+        texts = [e.message.text for e in await conversation.transcript() if e.kind == "tool_result" and e.message]
+
+    assert texts == ["a: it rains & b: it rains"]
+
+
 async def test_a_key_with_other_arguments_and_a_missing_key_after_a_wake_are_errors(
     server: EmbeddedServer, tmp_path: Path
 ) -> None:
