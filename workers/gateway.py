@@ -23,15 +23,13 @@ from temporalio.client import Client
 
 from tarry.app import App
 from tarry.connect import ConnectError, connect
-from tarry.loading import LoadError, load_app
-from tarry.redaction import redact_logs
-from tarry.seeing.exporting import begin_metrics
-from tarry.seeing.logs import begin_logging
-from tarry.settings import Settings, SettingsError, load_settings
+from tarry.loading import LoadError
+from tarry.settings import Settings, SettingsError
 from tarry.store import StoreError
 from tarry.webhooks import WebhookError
 from tarry.webhooks.callbacks import required_secrets
 from tarry.webhooks.sources import sources_by_name
+from workers.beginning import begin
 from workers.gateway_app import Door, Gateway
 from workers.gateway_events import Streams
 from workers.gateway_sending import Road
@@ -158,14 +156,7 @@ def main() -> None:
     # Its own lines say nothing that ours do not.
     logging.getLogger("uvicorn").setLevel(logging.WARNING)
     try:
-        settings = load_settings()
-        begin_logging(settings, "gateway")
-        name = arguments.app or settings.app
-        if name is None:
-            raise LoadError("no application: give --app module:attribute or set TARRY_APP")
-        app = load_app(name)
-        redact_logs(app.redact)
-        begin_metrics(settings.metrics)
+        settings, _, app = begin("gateway", arguments.app)
         asyncio.run(serve(app, settings))
     except (LoadError, SettingsError, StoreError, ConnectError, WebhookError, ListenError) as error:
         print(f"gateway: {error}", file=sys.stderr)

@@ -26,13 +26,12 @@ from tarry.connect import ConnectError, check_search_attributes, connect
 from tarry.core.routing import DEFAULT
 from tarry.core.scaling import Scaling, ScalingRules, Start, Stop
 from tarry.core.wake_plan import WakePlan
-from tarry.loading import LoadError, load_app
+from tarry.loading import LoadError
 from tarry.processes import STOP_PATIENCE, Child, worker
-from tarry.redaction import redact_logs
-from tarry.seeing.exporting import begin_metrics, process_meter
-from tarry.seeing.logs import begin_logging
-from tarry.settings import Settings, SettingsError, load_settings
+from tarry.seeing.exporting import process_meter
+from tarry.settings import Settings, SettingsError
 from tarry.store import StoreError
+from workers.beginning import begin
 from workers.gauges import showing
 from workers.poking import SocketTaken, listening
 from workers.special import served
@@ -256,14 +255,7 @@ def main() -> None:
     arguments = parser.parse_args()
     tell = teller(said, _now, as_json=arguments.json)
     try:
-        settings = load_settings()
-        begin_logging(settings, "supervisor", "warning")
-        name = arguments.app or settings.app
-        if name is None:
-            raise LoadError("no application: give --app module:attribute or set TARRY_APP")
-        app = load_app(name)  # so that a mistake shows now, not when work comes
-        redact_logs(app.redact)
-        begin_metrics(settings.metrics)
+        settings, name, app = begin("supervisor", arguments.app, "warning")
         asyncio.run(supervise(name, app, settings, counting(tell, process_meter())))
     except (LoadError, SettingsError, StoreError, ConnectError) as error:
         print(f"scale: {error}", file=sys.stderr)

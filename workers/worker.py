@@ -43,15 +43,14 @@ from tarry.client.registry import announce
 from tarry.connect import ConnectError, check_search_attributes, connect
 from tarry.core.routing import DEFAULT, queue_of
 from tarry.entries import EntryCache, EntryReader
-from tarry.loading import LoadError, load_app
-from tarry.redaction import redact_logs
+from tarry.loading import LoadError
 from tarry.seeing.content import Content
-from tarry.seeing.exporting import begin_metrics, process_meter
-from tarry.seeing.logs import begin_logging
+from tarry.seeing.exporting import process_meter
 from tarry.seeing.metrics import begin_series
 from tarry.seeing.tracing import begin_tracing
-from tarry.settings import PREFIX, Settings, SettingsError, load_settings
+from tarry.settings import PREFIX, Settings, SettingsError
 from tarry.store import BlobStore, StoreError
+from workers.beginning import begin
 from workers.deployed import deployment_of, follow
 from workers.first_work import FirstWorkTold
 from workers.lost_sight import look_every
@@ -198,14 +197,7 @@ def main() -> None:
     if arguments.serves:
         os.environ[f"{PREFIX}SERVES"] = arguments.serves
     try:
-        settings = load_settings()
-        begin_logging(settings, "worker")
-        name = arguments.app or settings.app
-        if name is None:
-            raise LoadError("no application: give --app module:attribute or set TARRY_APP")
-        app = load_app(name)
-        redact_logs(app.redact)
-        begin_metrics(settings.metrics)
+        settings, _, app = begin("worker", arguments.app)
         atexit.register(begin_tracing(os.environ, "worker"))
         asyncio.run(serve(app, settings))
     except (LoadError, SettingsError, StoreError, ConnectError) as error:

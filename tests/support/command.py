@@ -8,7 +8,7 @@ import os
 import signal
 import sys
 from asyncio.subprocess import DEVNULL, PIPE, Process
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,6 +32,13 @@ class Done:
     def json(self) -> Any:
         """Its only output, one JSON object."""
         return json.loads(self.out)
+
+
+Run = Callable[..., Done]
+"""Runs a command, given its words."""
+
+InProcess = Callable[[Mapping[str, str]], Run]
+"""Gives a command its environment, without a process of its own."""
 
 
 class Command:

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 
 import pytest
 
-from tarry import cli
 from tarry.embedded import EmbeddedServer
 from tarry.processes import Child, environment_of, worker
 from tests.support import cli_app
-from tests.support.command import Command, Done, Terminal, interrupt
+from tests.support.command import Command, Done, InProcess, Run, Terminal, interrupt
 from tests.support.waiting import PATIENCE, eventually
-
-Run = Callable[..., Done]
 
 
 @pytest.fixture(scope="module")
@@ -34,17 +31,9 @@ def _worker(command: Command, **variables: str) -> Child:
 
 
 @pytest.fixture
-def run(tarry: Command, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Run:
-    """The same command without a process for each run, which is most of its time."""
-    for name, value in tarry.environment.items():
-        monkeypatch.setenv(name, value)
-
-    def run(*arguments: str) -> Done:
-        code = cli.run(arguments)
-        out, err = capfd.readouterr()
-        return Done(code, out, err)
-
-    return run
+def run(tarry: Command, in_process: InProcess) -> Run:
+    """The same command without a process for each run."""
+    return in_process(tarry.environment)
 
 
 def test_people_get_the_answer_alone_and_programs_one_object(run: Run) -> None:

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 
 import pytest
 
-from tarry import cli
 from tarry.embedded import EmbeddedServer
 from tarry.processes import environment_of, worker
 from tests.support import cli_app
-from tests.support.command import Command, Done
-
-Run = Callable[..., Done]
+from tests.support.command import Command, Done, InProcess, Run
 
 
 @pytest.fixture(scope="module")
@@ -26,17 +23,9 @@ async def tarry(server: EmbeddedServer, tmp_path_factory: pytest.TempPathFactory
 
 
 @pytest.fixture
-def run(tarry: Command, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Run:
+def run(tarry: Command, in_process: InProcess) -> Run:
     """The same command without a process for each run."""
-    for name, value in tarry.environment.items():
-        monkeypatch.setenv(name, value)
-
-    def run(*arguments: str) -> Done:
-        code = cli.run(arguments)
-        out, err = capfd.readouterr()
-        return Done(code, out, err)
-
-    return run
+    return in_process(tarry.environment)
 
 
 def test_what_is_named_is_chosen_and_the_rest_stays(run: Run) -> None:

@@ -5,19 +5,16 @@ from __future__ import annotations
 import json
 import signal
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
 
-from tarry import cli
 from tarry.embedded import EmbeddedServer
 from tarry.processes import environment_of, worker
 from tests.support import delegating_app
-from tests.support.command import Command, Done, interrupt, told
+from tests.support.command import Command, Done, InProcess, Run, interrupt, told
 from tests.support.waiting import PATIENCE
-
-Run = Callable[..., Done]
 
 
 @pytest.fixture(scope="module")
@@ -36,17 +33,9 @@ async def tarry(server: EmbeddedServer, tmp_path_factory: pytest.TempPathFactory
 
 
 @pytest.fixture
-def run(tarry: Command, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Run:
+def run(tarry: Command, in_process: InProcess) -> Run:
     """The same command without a process for each run."""
-    for name, value in tarry.environment.items():
-        monkeypatch.setenv(name, value)
-
-    def run(*arguments: str) -> Done:
-        code = cli.run(arguments)
-        out, err = capfd.readouterr()
-        return Done(code, out, err)
-
-    return run
+    return in_process(tarry.environment)
 
 
 def becomes(run: Run, conversation: str, path: str, **facts: object) -> dict[str, Any]:

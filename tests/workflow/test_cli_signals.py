@@ -9,7 +9,7 @@ import shlex
 import subprocess
 import sys
 import uuid
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -20,11 +20,10 @@ from tarry import cli
 from tarry.embedded import EmbeddedServer
 from tarry.processes import environment_of, worker
 from tests.support import waiting_app
-from tests.support.command import Command, Done, interrupt, told
+from tests.support.command import Command, Done, InProcess, Run, interrupt, told
 from tests.support.stage import Stage, idle_stage
 from tests.support.waiting import eventually
 
-Run = Callable[..., Done]
 PASSED = '{"status": "passed"}'
 NAME = waiting_app.CI_RESULT.name
 
@@ -80,17 +79,9 @@ async def kept(server: EmbeddedServer, tmp_path: Path) -> AsyncIterator[Place]:
 
 
 @pytest.fixture
-def run(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Run:
-    """The command in this process: starting one is most of its time."""
-
-    def run(at: Place, *arguments: str) -> Done:
-        for name, value in at.environment.items():
-            monkeypatch.setenv(name, value)
-        code = cli.run(arguments)
-        out, err = capfd.readouterr()
-        return Done(code, out, err)
-
-    return run
+def run(in_process: InProcess) -> Run:
+    """The command, at a place."""
+    return lambda at, *words: in_process(at.environment)(*words)
 
 
 def test_list_says_what_parked_work_waits_for_with_no_worker_up(left: Place, run: Run) -> None:
