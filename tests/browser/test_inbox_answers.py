@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from datetime import timedelta
 from pathlib import Path
 from typing import Literal
+from urllib.parse import quote
 
 import pytest
 from playwright.async_api import Browser, Page, expect
@@ -219,6 +220,27 @@ async def test_the_list_follows_what_happens_and_leaves_alone_what_somebody_is_w
         await expect(mine).to_contain_text("This is not asked any more")
         await expect(mine.get_by_label("Reason")).to_have_value("half a sent")
         await expect(mine.get_by_role("button", name="Allow")).to_be_disabled()
+
+
+async def test_pages_that_stay_open_tell_that_a_question_expired_and_leave_alone_what_somebody_is_writing(
+    server: EmbeddedServer, tmp_path: Path, chromium: Browser
+) -> None:
+    ledger = Ledger()
+    app = gated_app(ledger.edit, approvals(lambda _: True, deadline=timedelta(seconds=30)))
+    async with stage(server, app, tmp_path) as on, desk(on, chromium) as inbox, inbox.person("Ana") as listing:
+        waiting = await start_gated(on, "edit", path="a.txt")
+        await waiting.asks()
+        single = await listing.context.new_page()
+        await single.goto(f"/inbox/question?task={quote(waiting.id)}")
+        for page in (listing, single):
+            await page.get_by_label("Reason").fill("half a sent")
+        for page in (listing, single):
+            await expect(page.get_by_role("article")).to_contain_text("It expired at")
+            await expect(page.get_by_label("Reason")).to_have_value("half a sent")
+            await expect(page.get_by_role("button", name="Allow")).to_be_disabled()
+            await expect(page.get_by_text("left", exact=False)).to_have_count(0)
+
+    assert ledger.runs == []
 
 
 async def test_a_page_that_stays_open_renews_its_forms_and_leaves_alone_what_somebody_is_writing(

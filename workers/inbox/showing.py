@@ -81,8 +81,8 @@ class Card:
 
     @property
     def version(self) -> str:
-        """Another one for each other question."""
-        return f"{self.question.digest}.{self.question.since.isoformat()}"
+        """`question_version` of it."""
+        return question_version(self.question)
 
     @property
     def is_soon(self) -> bool:
@@ -101,6 +101,11 @@ class Card:
     def waited(self) -> str:
         """How long it has waited, in words."""
         return f"{in_words(self.now - self.question.since)} ago"
+
+
+def question_version(question: Question) -> str:
+    """Another one for each other question of a task."""
+    return f"{question.digest}.{question.since.isoformat()}"
 
 
 def card(question: Question, now: datetime, redact: Redact | None, exact: dict[str, Any] | None = None) -> Card:

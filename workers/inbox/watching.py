@@ -1,6 +1,7 @@
 """The inbox as it changes, by server-sent events: `GET /inbox/events` (spec §23.1).
 
 An event says that the list is another one, or the page old, and how many questions wait; the page then fetches itself.
+A page of one question names its task (`?task=…`), and is told what that asks.
 All watchers of a gateway share the looks of one board.
 """
 
@@ -19,6 +20,7 @@ from workers.gateway_tokens import refused_json
 from workers.inbox import sessions
 from workers.inbox.board import Board, Standing
 from workers.inbox.pages import HEADERS
+from workers.inbox.showing import question_version
 from workers.inbox.visitors import Visit
 
 MAX_WATCHERS = 500
@@ -50,9 +52,10 @@ class Watching:
         if self._board.watched >= MAX_WATCHERS:
             return refused_json(503, f"{MAX_WATCHERS} watch already", {**HEADERS, "Retry-After": "5"})
         headers = {**HEADERS, "X-Accel-Buffering": "no"}
-        return EventSourceResponse(self._told(), ping=PING_SECONDS, send_timeout=SEND_PATIENCE, headers=headers)
+        told = self._told(visit.query.get("task", ""))
+        return EventSourceResponse(told, ping=PING_SECONDS, send_timeout=SEND_PATIENCE, headers=headers)
 
-    async def _told(self) -> AsyncIterator[ServerSentEvent]:
+    async def _told(self, task_id: str) -> AsyncIterator[ServerSentEvent]:
         until = asyncio.get_running_loop().time() + LONGEST
         async with contextlib.aclosing(self._board.changes()) as changes:
             while True:
@@ -62,5 +65,6 @@ class Watching:
                 except (TimeoutError, StopAsyncIteration):
                     return
                 asked = sum(1 for one in standing.parked if one.question)
-                data = json.dumps({"version": version_of(standing), "asked": asked})
+                question = next((question_version(one) for one in standing.parked if one.task_id == task_id), "")
+                data = json.dumps({"version": version_of(standing), "asked": asked, "question": question})
                 yield ServerSentEvent(data, event="standing", retry=RETRY_MS)

@@ -1,4 +1,4 @@
-// The pages work without this. With it times are local, and the list follows what happens.
+// The pages work without this. With it times are local, and what is asked follows what happens.
 "use strict";
 (() => {
   const words = (seconds) => {
@@ -27,7 +27,7 @@
     }
   };
   showTimes(document);
-  setInterval(() => showTimes(document), 20000);
+  setInterval(() => showTimes(document), 1000);
 
   // A form is sent once, however often somebody clicks.
   document.addEventListener("submit", (event) => {
@@ -59,20 +59,39 @@
     history.replaceState(null, "", place);
   };
   forgetTold();
-  if (!live || !window.EventSource) return;
+  const single = document.querySelector(".card.single[data-card]");
+  if (!(live || single) || !window.EventSource) return;
 
   const isInUse = (card) => card.contains(document.activeElement)
     || [...card.querySelectorAll("input:not([type=hidden]), textarea")].some((field) => field.value !== field.defaultValue);
 
-  const isGone = (card) => {
-    if (card.classList.contains("gone")) return;
+  const loaded = async (from) => {
+    const answer = await fetch(from, { headers: { Accept: "text/html" }, credentials: "same-origin" });
+    return [answer.status, new DOMParser().parseFromString(await answer.text(), "text/html")];
+  };
+
+  // What became of its question, by its own page; empty while it is asked, or where nobody says.
+  const became = async (card) => {
+    const [status, page] = await loaded(card.dataset.address);
+    if (status === 404) return page.querySelector(".panel p").textContent;
+    const now = page.querySelector(".card.single");
+    return now && now.dataset.version !== card.dataset.version ? "It asks something else now: load the page again." : "";
+  };
+
+  const isGone = (card, text) => {
     card.classList.add("gone");
     card.querySelectorAll("button").forEach((button) => { button.disabled = true; });
     const note = document.createElement("p");
     note.className = "notice";
     note.setAttribute("role", "status");
-    note.textContent = "This is not asked any more: somebody answered, or it is over.";
+    note.textContent = text;
     card.append(note);
+  };
+
+  const isGoneFromList = (card) => {
+    if (card.classList.contains("gone")) return;
+    isGone(card, "This is not asked any more: somebody answered, or it is over.");
+    became(card).then((text) => { card.querySelector(":scope > .notice").append(` ${text}`); }, () => {});
   };
 
   // What somebody is at stays under their hands: a card that has not changed is kept, and one in use is never taken away.
@@ -82,11 +101,11 @@
       const before = known.get(card.dataset.card);
       known.delete(card.dataset.card);
       if (before && before.dataset.version === card.dataset.version && !before.classList.contains("gone")) return before;
-      if (before && isInUse(before)) { isGone(before); return [before, card]; }
+      if (before && isInUse(before)) { isGoneFromList(before); return [before, card]; }
       return card;
     }).flat();
     const inUse = [...known.values()].filter(isInUse);
-    inUse.forEach(isGone);
+    inUse.forEach(isGoneFromList);
     const keep = new Set([...inUse, ...wanted]);
     for (const card of [...old.children]) if (!keep.has(card)) card.remove();
     // A card that is in use is not moved, or it would lose the focus.
@@ -105,8 +124,7 @@
     if (running) { again = true; return; }
     running = true;
     try {
-      const answer = await fetch(address, { headers: { Accept: "text/html" }, credentials: "same-origin" });
-      const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+      const [, page] = await loaded(address);
       const fresh = page.getElementById("live");
       if (!fresh) { location.reload(); return; }
       for (const part of [".tellings", ".head", ".empty", ".pages"]) {
@@ -133,10 +151,26 @@
     }
   };
 
-  const stream = new EventSource("/inbox/events");
-  stream.addEventListener("standing", (event) => {
-    if (JSON.parse(event.data).version !== live.dataset.version) refresh();
-  });
+  const lookAtSingle = async () => {
+    const text = await became(single).catch(() => "");
+    if (text && !single.classList.contains("gone")) isGone(single, text);
+  };
+
+  const follow = () => {
+    const stream = new EventSource(`/inbox/events?task=${encodeURIComponent(single?.dataset.card ?? "")}`);
+    stream.addEventListener("standing", (event) => {
+      const told = JSON.parse(event.data);
+      if (live && told.version !== live.dataset.version) refresh();
+      if (single && told.question !== single.dataset.version) lookAtSingle();
+    });
+    return stream;
+  };
+  let stream = follow();
   addEventListener("pagehide", () => stream.close());
-  setInterval(() => { if (live.querySelector(".told.accepted")) refresh(); }, 3000);
+  // A browser keeps few streams open at once, and questions are many: those of pages that nobody sees are closed.
+  if (single) document.addEventListener("visibilitychange", () => {
+    stream.close();
+    if (!document.hidden) stream = follow();
+  });
+  if (live) setInterval(() => { if (live.querySelector(".told.accepted")) refresh(); }, 3000);
 })();
