@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import getpass
 import inspect
+import os
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
@@ -104,7 +105,7 @@ class Room:
             self._tell(Text("no worker answers: the server keeps the input until one is up", "yellow"))
 
     async def _answer(self, question: Question, line: str) -> None:
-        person = getpass.getuser()
+        person = _user()
         try:
             value = value_of(question, line, person)
         except NoValue as error:
@@ -215,6 +216,14 @@ class Room:
 
     def _quit(self, _: str) -> None:
         self.left.set()
+
+
+def _user() -> str:
+    """Who types here; by number where that has no name, as in a container."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return f"user {os.getuid()}"
 
 
 def _required(text: str) -> str:

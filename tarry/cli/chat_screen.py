@@ -17,7 +17,7 @@ from typing import Any
 
 from prompt_toolkit import PromptSession
 from prompt_toolkit.formatted_text import ANSI
-from prompt_toolkit.history import FileHistory
+from prompt_toolkit.history import FileHistory, History, InMemoryHistory
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.patch_stdout import patch_stdout
 from rich.console import Console
@@ -46,6 +46,15 @@ def _keep_private(path: Path) -> None:
     path.chmod(0o600)
 
 
+def _history() -> History:
+    """What was typed in this folder, in other chats too; of this one alone where nothing can be written."""
+    try:
+        _keep_private(HISTORY)
+    except OSError:
+        return InMemoryHistory()
+    return FileHistory(str(HISTORY))
+
+
 class Screen:
     """Draws a room, and hears what is typed."""
 
@@ -54,11 +63,10 @@ class Screen:
         self._scroll = Scroll()
         self._may_leave = False
         self._begun: set[asyncio.Task[None]] = set()
-        _keep_private(HISTORY)
         self._session: PromptSession[str] = PromptSession(
             message=lambda: ANSI(_drawn([*self._going_on()], end="") + "\x1b[1;36m› \x1b[0m"),
             bottom_toolbar=lambda: ANSI(self._status()),
-            history=FileHistory(str(HISTORY)),
+            history=_history(),
             key_bindings=self._keys(),
             refresh_interval=_REFRESH,
             erase_when_done=True,
@@ -69,6 +77,8 @@ class Screen:
         asyncio.get_running_loop().add_signal_handler(signal.SIGINT, self._interrupt)
         with patch_stdout(raw=True):
             self.say(Text(f"conversation {self._room.conversation.id} · /help · Ctrl-D leaves", "dim"))
+            if isinstance(self._session.history, InMemoryHistory):
+                self.say(Text(f"what is typed here is not kept: {HISTORY} cannot be written", "yellow"))
             watching = asyncio.create_task(self._watch())
             try:
                 await self._hear(watching)

@@ -122,7 +122,7 @@ def result_line(message: ToolMessage, entry: Entry) -> Text:
     spent = f"{entry.tool.duration_ms / 1000:.1f} s" if entry.tool else ""
     content, _, remarks = f"\n{message.text}".partition("\n<harness>\n")
     said = _last_line(content) or _last_line(remarks.partition("\n")[0])  # of a call that left nothing else, why
-    return Text.assemble((f"{sign} ", style), (message.name, "bold"), f" {spent}  ", (said, "dim"))
+    return Text.assemble((f"{sign} ", style), (render.plain(message.name), "bold"), f" {spent}  ", (said, "dim"))
 
 
 def going_on(run: LiveRun, now: datetime) -> list[RenderableType]:

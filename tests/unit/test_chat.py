@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import getpass
+import os
 from datetime import UTC, datetime
+from typing import cast
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from rich.text import Text
 
 from tarry.cli.chat_answers import NoValue, asked, value_of
+from tarry.cli.chat_room import Room
 from tarry.cli.chat_scroll import Scroll
+from tarry.client import Conversation, Harness
 from tarry.core.live import LiveMessage, LiveRun, LiveView, Question, Streamed, window
 from tarry.core.messages import AssistantMessage, Usage
 from tarry.core.transcript import Draft, Position, Transcript, assistant_draft, note_draft, user_draft
+from tarry.core.waiting import SignalResult
 
 NOW = datetime(2026, 3, 2, 8, 30, tzinfo=UTC)
 
@@ -105,3 +112,23 @@ def test_question_says_who_asks_and_what_may_be_answered() -> None:
     lines = [line.plain for line in asked(question("approvals.decision/d"))]
 
     assert lines == ["? shell asks  c~n/g1/t1.0", "  Allow it?", "  [y/n; /later]"]
+
+
+async def test_answer_of_a_user_without_a_name_is_given_by_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    def nobody(*_: object) -> str:
+        raise KeyError("getpwuid(): uid not found")
+
+    monkeypatch.setattr(getpass, "getuser", nobody)  # as in a container that runs under a number
+    told, given = list[Text](), list[str]()
+
+    class Signals:
+        async def signal(self, *_: object, by: str) -> SignalResult:
+            given.append(by)
+            return SignalResult(answer="delivered")
+
+    room = Room(cast("Harness", Signals()), cast("Conversation", None), told.append, "steer")
+    room.view = view().model_copy(update={"questions": (question("approvals.decision/d"),)})
+    await room.take("y")
+
+    assert given == [f"user {os.getuid()}"]
+    assert [line.plain for line in told] == ["  answer delivered"]

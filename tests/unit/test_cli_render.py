@@ -265,3 +265,10 @@ def test_call_that_left_only_a_remark_says_why_and_not_where_the_remark_ends() -
     entry = placed(result_draft(stopped, ToolFacts(duration_ms=1_500), AT, 1))
 
     assert result_line(stopped, entry).plain == "✗ look_up 1.5 s  [error] Tool look_up was stopped."
+
+
+def test_name_that_a_model_made_up_for_a_tool_brings_no_control_characters() -> None:
+    unknown = ToolMessage(call_id="c", name="look\x1b[2J", text="there is no such tool", is_error=True)
+    entry = placed(result_draft(unknown, ToolFacts(), AT, 1))
+
+    assert result_line(unknown, entry).plain == "✗ look[2J 0.0 s  there is no such tool"

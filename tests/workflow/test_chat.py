@@ -6,6 +6,7 @@ import asyncio
 import signal
 from asyncio.subprocess import PIPE
 from collections.abc import AsyncIterator
+from pathlib import Path
 
 import pytest
 
@@ -56,6 +57,16 @@ async def test_answer_streams_and_ctrl_d_gives_the_terminal_back(tarry: Command)
         person.presses(CTRL_D)
         assert await ended(process) == 0
         assert person.modes == before
+
+
+async def test_chat_that_can_keep_no_history_goes_on_without(tarry: Command, tmp_path: Path) -> None:
+    (tmp_path / ".tarry").touch()  # so that nobody, root included, makes a folder of it
+    async with at_terminal(Command(tmp_path, tarry.environment), "chat", "unkept") as (person, process):
+        await person.sees("what is typed here is not kept: .tarry/chat_history cannot be written")
+        person.types("hello")
+        await person.sees("you said: hello")
+        person.presses(CTRL_D)
+        assert await ended(process) == 0
 
 
 async def test_what_is_typed_while_it_runs_steers_and_ctrl_c_stops_the_run(tarry: Command) -> None:
