@@ -10,6 +10,7 @@ from temporalio.service import RPCError
 
 from activities.stopping import stop_calls
 from tarry.asking import ask
+from tarry.client.lists import literal
 from tarry.core.folding import FOLD, FoldInput, PageIndex, folded
 from tarry.core.keeping import (
     ARCHIVE,
@@ -97,7 +98,6 @@ class KeepingActivities:
                 await self._client.get_workflow_handle(workflow_id).terminate(reason="it did not stop in time")
 
     async def _drain(self, generation_id: str) -> None:
-        quoted = generation_id.replace("\\", "\\\\").replace('"', '\\"')
-        query = f'ParentWorkflowId = "{quoted}" AND ExecutionStatus = "Running"'
+        query = f'ParentWorkflowId = {literal(generation_id)} AND ExecutionStatus = "Running"'
         calls = [self._client.get_workflow_handle(found.id) async for found in self._client.list_workflows(query)]
         await stop_calls(calls, "its run ended without a result")

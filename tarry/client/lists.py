@@ -29,9 +29,9 @@ async def listed_memo(execution: WorkflowExecution, name: str, default: T, as_ty
 
 
 def literal(value: str | datetime) -> str:
-    """A text or an aware time in a query."""
+    """A text or an aware time in a query. The dev server finds none with a backslash or a double quote in it."""
     text = value.isoformat() if isinstance(value, datetime) else value
-    return "'" + text.replace("'", "''") + "'"
+    return "'" + text.replace("\\", "\\\\").replace("'", "''") + "'"
 
 
 class QueueLists:

@@ -23,8 +23,10 @@ from tarry import (
     Sleep,
     ToolApi,
 )
+from tarry.client.questions import parked_work
 from tarry.core.gates import arguments_digest
 from tarry.core.messages import UserMessage
+from tarry.core.paths import root_of
 from tarry.embedded import EmbeddedServer
 from tarry.models import ModelRequest
 from tarry.processes import environment_of
@@ -190,6 +192,24 @@ async def test_question_two_subagents_down_is_listed_at_the_root_with_everybody_
     assert [item["path"] for item in listed.json["work"] if item["id"] == path[-1]] == [list(path)]
     assert f"{root} › delegate › delegate › research › ask_person" in drawn.out
     assert settled.status == "done"
+
+
+async def test_a_name_that_ends_in_a_backslash_hides_no_question_of_anybody(
+    server: EmbeddedServer, tmp_path: Path
+) -> None:
+    async with idle_stage(server, app, tmp_path) as on, on.worker():
+        roots = [new_root(), new_root() + "\\"]
+        for root in roots:
+            await on.harness.conversation(root).submit("research rain")
+        (question,) = await asked(on, roots[0])
+        both = await eventually(
+            lambda: parked_work(on.client, on.settings.task_queue, 10), lambda found: len(found) == len(roots)
+        )
+        for root in roots:
+            await on.harness.conversation(root).abort()
+
+    assert {root_of(one.task_id) for one in both} == {*roots}
+    assert question.path[0] == roots[0]
 
 
 async def test_questions_of_nobody_are_none(server: EmbeddedServer, tmp_path: Path) -> None:
