@@ -17,7 +17,6 @@ from temporalio import activity
 from activities.task.tools import ToolActivities
 from signals.data import json_size
 from signals.parking import MAX_PARK_BYTES, Sleep, Wait
-from tarry.core import results
 from tarry.core.messages import Frozen
 from tarry.core.protocol import ToolOutcome, ToolRunInput
 from tarry.core.waiting import TASK_CLEAN_UP, TASK_RUN, CleanedUp, ParkRequest, StepRequest
@@ -54,15 +53,15 @@ class TaskActivities:
         """
         task = self._tasks.get(input.call.tool)
         if task is None:
-            return results.not_here(input.call.tool)
+            return self._code.not_here(input)
         if not self._code.is_at_home(task.worker):
             return self._code.not_here(input, task.worker)
         told, missing = _told(input), list[str]()
         is_today = task.migrate is None or told.version >= task.version
         if is_today and told.phase not in task.phases:
-            return results.not_here(f"{task.name} ({told.phase})")
+            return self._code.not_here(input)
         end = await self._code.execute(_tool(task, partial(_run, task, told, missing)), _narrowed(input, told))
-        return results.not_here(f"{task.name} ({missing[0]})") if missing else end
+        return self._code.not_here(input) if missing else end
 
     @activity.defn(name=TASK_CLEAN_UP)
     async def clean_up(self, input: ToolRunInput) -> CleanedUp:

@@ -104,6 +104,21 @@ async def test_a_phase_that_this_worker_lacks_is_not_here_also_when_it_is_only_k
     assert end.code == "not_here"
 
 
+async def test_a_worker_that_lacks_a_task_or_its_phase_tells_that_an_earlier_attempt_had_begun(bench: Bench) -> None:
+    task = DurableTask("app.count", str, str)
+    task.phase(_later)
+    bench.informed(attempt=2, heartbeat_details=[{"text": "half"}])
+    lacking = TaskActivities({}, bench.activities())
+
+    ends = [await bench.environment.run(lacking.run, intent(task)), await run(bench, task)]
+
+    assert [(end.code, end.facts.details) for end in ends if isinstance(end, ToolOutcome)] == [("not_here", "half")] * 2
+
+
+def _later(question: str) -> str:
+    raise AssertionError("ran")
+
+
 async def test_the_abort_handler_reads_what_it_made_in_its_own_thread(bench: Bench) -> None:
     threads: list[str] = []
 
