@@ -11,7 +11,6 @@ from typing import Any, Literal
 from pydantic import BaseModel, Field
 
 from signals.box import Box
-from signals.data import json_size
 from signals.parking import Park, Wake
 from tarry.core.decisions import Decided
 from tarry.core.ledger import Ledger, spent_in
@@ -19,6 +18,7 @@ from tarry.core.messages import Frozen
 from tarry.core.protocol import OutcomeCode, ResolvedCall, RunSettings
 from tarry.core.resolve import HookKind
 from tarry.core.results import Diagnostic
+from tarry.core.text import canonical_json
 from tarry.core.waiting import ChildEnd
 
 MAX_KEPT_BYTES = 256 * 1024
@@ -87,9 +87,9 @@ class State(BaseModel):
         """A child came to its end, with an outcome as JSON data."""
         child = self.children[key]
         self.spent = self.spent + spent_in(outcome)
-        kept = sum(json_size(other.outcome) for other in self.children.values() if other.outcome is not None)
+        kept = sum(_size(other.outcome) for other in self.children.values() if other.outcome is not None)
         child.is_over, child.failed = True, failed
-        child.elsewhere = kept + json_size(outcome) > MAX_KEPT_BYTES
+        child.elsewhere = kept + _size(outcome) > MAX_KEPT_BYTES
         child.outcome = None if child.elsewhere else outcome
 
     def child_end(self, task_id: str) -> ChildEnd:
@@ -151,3 +151,8 @@ class ToolCallInput(Frozen):
     )
     tree: str = Field(default="", description="that its conversation is a subagent of; empty: a root, or none")
     permit_of: str = Field(default="", description="the run whose permit it goes on by; empty: it needs none")
+
+
+def _size(outcome: Any) -> int:
+    """Bytes as JSON, however deep it is nested: a result that is as deep as any may be lies deeper in its outcome."""
+    return len(canonical_json(outcome).encode())

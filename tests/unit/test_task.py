@@ -33,7 +33,9 @@ from tarry.core.task import (
     announce,
     is_stale,
 )
-from tarry.core.task_state import State
+from tarry.core.task_state import Child, State
+from tarry.core.text import MAX_DEPTH, Bounded
+from tarry.core.waiting import ChildEnd
 
 UNSAFE = ResolvedCall(call_id="c", tool="pay")
 SAFE = UNSAFE.model_copy(update={"replay": "safe"})
@@ -212,3 +214,16 @@ def test_a_parked_task_whose_tool_is_gone_is_unavailable_only_when_nothing_of_th
     assert advance(state, Ran(NOT_HERE), CLEANS) == Unavailable()
     begun = woken(not_here=5, published="half")
     assert advance(begun, Ran(NOT_HERE), CLEANS) == Interrupt("half")
+
+
+def test_the_outcome_of_a_child_is_kept_however_deep_its_result_is() -> None:
+    state = State(children={"deep": Child(task_id="t", digest="")})
+    details: list[Any] = []
+    for _ in range(MAX_DEPTH - 1):
+        details = [details]
+    outcome = results.outcome_from(Bounded("done"), details=details).model_dump(mode="json")
+
+    state.end_child("deep", outcome, failed=False)
+
+    assert outcome["facts"]["details"] == details
+    assert state.child_end("t") == ChildEnd(is_over=True, outcome=outcome)
