@@ -10,7 +10,7 @@ import hashlib
 from datetime import datetime, timedelta
 from typing import Any
 
-from signals.data import clean, json_size, json_text
+from signals.data import NotJson, clean, json_size, json_text
 from signals.tokens import key_problem
 from tarry.core.messages import Frozen
 
@@ -110,7 +110,7 @@ class Expectation:
 
     def keep(self, kept: Kept) -> None:
         """Keep a webhook until it has reached a target; nothing when it is here already or there is no room."""
-        if any(one.delivery_id == kept.delivery_id for one in self.kept):
+        if any(one.delivery_id == kept.delivery_id for one in self.kept) or not _is_json(kept.value):
             return
         # As the gateway judges before it answers, by what is here already: what it took is not dropped here.
         size = sum(json_size(one.value) for one in self.kept)
@@ -134,3 +134,12 @@ class Expectation:
     def carried(self) -> ExpectationInput:
         """What the next run starts with."""
         return self._input.model_copy(update={"target": self.target, "until": self.until, "kept": tuple(self.kept)})
+
+
+def _is_json(value: Any) -> bool:
+    """Whether any task could take it; from a shell anything may come."""
+    try:
+        json_size(value)
+    except NotJson:
+        return False
+    return True

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -107,6 +108,18 @@ def test_a_webhook_that_comes_while_there_is_room_is_kept_whatever_its_size() ->
     for number, size in enumerate((400 * 1024, 250 * 1024)):
         state.keep(kept(number, size))
     assert [one.delivery_id for one in state.kept] == ["d0", "d1"]
+
+
+def test_what_is_no_json_data_is_not_kept_and_keeps_nothing_out() -> None:
+    state = Expectation(ExpectationInput(), NOW)
+    deep: list[Any] = []
+    for _ in range(150):
+        deep = [deep]
+
+    for number, value in enumerate((float("nan"), deep, "v")):
+        state.keep(Kept(value=value, delivery_id=f"d{number}"))
+
+    assert state.kept == [Kept(value="v", delivery_id="d2")]
 
 
 @given(sizes=st.lists(st.integers(0, 256 * 1024), max_size=80))
