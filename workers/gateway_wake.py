@@ -5,8 +5,6 @@ However many ask, one look at a time goes to the server, and looking takes a ten
 
 from __future__ import annotations
 
-import asyncio
-import time
 from datetime import UTC, datetime, timedelta
 
 from starlette.requests import Request
@@ -16,6 +14,7 @@ from temporalio.client import Client
 from tarry.client import ServerUnavailable, WakeCheck, WakePlan
 from tarry.core.routing import DEFAULT, is_worker, queue_of
 from workers.gateway_tokens import refusal_of, refused_json
+from workers.looking import Looks
 
 AHEAD = 30
 """Seconds before a deadline in which workers are needed already, unless the request says how many."""
@@ -23,8 +22,6 @@ AHEAD = 30
 _LONGEST_AHEAD = 3_600
 _MOST = 20
 """Kinds of workers that are looked after."""
-_FRESH = 1.0
-_LOAD = 0.1
 
 
 class Waking:
@@ -34,7 +31,7 @@ class Waking:
         self._client = client
         self._task_queue = task_queue
         self._tokens = tokens
-        self._looks: dict[str, _Looks] = {}
+        self._looks: dict[str, Looks[WakePlan]] = {}
 
     async def wake(self, request: Request) -> Response:
         """`GET /wake?ahead=<seconds>`: the plan, and `workers`: 1 when they are needed by then, else 0.
@@ -50,40 +47,16 @@ class Waking:
         if serves not in self._looks and (len(self._looks) >= _MOST or not is_worker(serves)):
             return refused_json(400, f"serves is the name of a worker, of at most {_MOST} different ones")
         try:
-            plan = await self._looks.setdefault(serves, _Looks(self._client, self._task_queue, serves)).plan()
+            plan = await self._looks.setdefault(serves, self._looks_for(serves)).newest()
         except ServerUnavailable:
             return refused_json(503, "Temporal does not answer")
         is_near = plan.at is not None and plan.at - timedelta(seconds=int(ahead)) <= datetime.now(UTC)
         facts = {"workers": int(plan.active or is_near), "task_queue": queue_of(self._task_queue, _special(serves))}
         return JSONResponse(plan.model_dump(mode="json") | facts, headers={"Cache-Control": "no-store"})
 
-
-class _Looks:
-    """Those for one kind of worker."""
-
-    def __init__(self, client: Client, task_queue: str, serves: str) -> None:
-        self._check = WakeCheck(client, task_queue, (serves,))
-        self._look: asyncio.Task[WakePlan] | None = None
-        self._fresh_until = 0.0
-
-    async def plan(self) -> WakePlan:
-        """The newest plan.
-
-        Raises:
-            ServerUnavailable: no server answers.
-        """
-        if self._look is None or (self._look.done() and time.monotonic() >= self._fresh_until):
-            self._look = asyncio.create_task(self._looked())
-        # Who leaves takes the look from nobody else.
-        return await asyncio.shield(self._look)
-
-    async def _looked(self) -> WakePlan:
-        began = time.monotonic()
-        try:
-            return await self._check.look()
-        finally:
-            ended = time.monotonic()
-            self._fresh_until = ended + max(_FRESH, (ended - began) * (1 / _LOAD - 1))
+    def _looks_for(self, serves: str) -> Looks[WakePlan]:
+        """Those for one kind of worker."""
+        return Looks(WakeCheck(self._client, self._task_queue, (serves,)).look)
 
 
 def _special(serves: str) -> str:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import hashlib
-import time
 from collections.abc import AsyncGenerator
 from dataclasses import dataclass
 from datetime import datetime
@@ -18,11 +17,10 @@ from temporalio.client import Client
 from tarry.client.errors import ServerUnavailable
 from tarry.client.questions import parked_work
 from tarry.core.live import Question
+from workers.looking import Looks
 
 MOST = 2_000
 """Parked tasks that are listed."""
-_FRESH = 1.0
-_LOAD = 0.1
 
 
 @dataclass(frozen=True)
@@ -47,8 +45,7 @@ class Board:
         self._client = client
         self._queue = task_queue
         self._standing = Standing()
-        self._look: asyncio.Task[Standing] | None = None
-        self._fresh_until = 0.0
+        self._looks = Looks(self._look)
         self._watchers: set[asyncio.Event] = set()
         self._is_closed = False
 
@@ -65,11 +62,7 @@ class Board:
 
     async def standing(self, *, anew: bool = False) -> Standing:
         """How it stands, at most a second ago or as long as looks must be apart; `anew`: now."""
-        is_fresh = not anew and time.monotonic() < self._fresh_until
-        if self._look is None or (self._look.done() and not is_fresh):
-            self._look = asyncio.create_task(self._looked())
-        # Who leaves takes the look from nobody else.
-        return await asyncio.shield(self._look)
+        return await self._looks.newest(anew=anew)
 
     async def changes(self) -> AsyncGenerator[Standing, None]:
         """How it stands, and again whenever that is another; until the board closes."""
@@ -83,19 +76,16 @@ class Board:
                     told = standing.version
                     yield standing
                 with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(watcher.wait(), max(0.05, self._fresh_until - time.monotonic()))
+                    await asyncio.wait_for(watcher.wait(), max(0.05, self._looks.rest))
         finally:
             self._watchers.discard(watcher)
 
-    async def _looked(self) -> Standing:
-        began = time.monotonic()
+    async def _look(self) -> Standing:
         try:
             found = await parked_work(self._client, self._queue, MOST + 1)
             self._standing = Standing(tuple(sorted(found, key=_urgency)[:MOST]), is_cut=len(found) > MOST)
         except ServerUnavailable:
             self._standing = Standing(self._standing.parked, self._standing.is_cut, "Temporal does not answer")
-        ended = time.monotonic()
-        self._fresh_until = ended + max(_FRESH, (ended - began) * (1 / _LOAD - 1))
         return self._standing
 
 
