@@ -7,7 +7,6 @@ any of them the inbox is off.
 from __future__ import annotations
 
 import hashlib
-import hmac
 import inspect
 import logging
 import os
@@ -21,7 +20,7 @@ from starlette.requests import Request
 from tarry.core.people import person_problem
 from tarry.inbox import SignIn
 from tarry.settings import Settings
-from workers.inbox.sessions import Sessions
+from workers.inbox.sessions import Sessions, is_same
 
 SESSION_COOKIE = "tarry_inbox"
 BROWSER_COOKIE = "tarry_browser"
@@ -69,8 +68,7 @@ class Door:
         proof, names = request.headers.getlist(PROXY_SECRET), request.headers.getlist(self.user_header)
         if len(proof) != 1 or len(names) != 1:
             return ""  # two of one name: somebody sent one along
-        given, held = (hashlib.sha256(one.encode("utf-8", "replace")).digest() for one in (proof[0], self.proxy_secret))
-        return _name(names[0]) if hmac.compare_digest(given, held) else ""
+        return _name(names[0]) if is_same(proof[0], self.proxy_secret) else ""
 
     def _of_session(self, request: Request) -> str:
         return self.sessions.person(request.cookies.get(SESSION_COOKIE, ""), time.time())

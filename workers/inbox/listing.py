@@ -40,10 +40,9 @@ class Listing:
             and (not whom or one.for_whom == whom)
             and (not conversation or conversation in one.path)
         ]
-        pages = max(1, -(-len(fitting) // PAGE_SIZE))
         asked_for = query.get("page", "1")
         number = int(asked_for) if asked_for.isascii() and asked_for.isdecimal() and len(asked_for) < 6 else 1
-        number = min(max(number, 1), pages)
+        number = min(max(number, 1), _pages(len(fitting)))
         return cls(
             cards=[card(one) for one in fitting[(number - 1) * PAGE_SIZE : number * PAGE_SIZE]],
             number=number,
@@ -60,7 +59,7 @@ class Listing:
     @property
     def pages(self) -> int:
         """How many pages there are, one at least."""
-        return max(1, -(-self.found // PAGE_SIZE))
+        return _pages(self.found)
 
     @property
     def is_filtered(self) -> bool:
@@ -73,6 +72,10 @@ class Listing:
         asked = {"q": self.text, "for": self.whom, "conversation": self.conversation, "show": shows} | change
         given = {name: value for name, value in asked.items() if value}
         return f"/inbox?{urlencode(given)}" if given else "/inbox"
+
+
+def _pages(found: int) -> int:
+    return max(1, -(-found // PAGE_SIZE))
 
 
 def _fits(one: Question, text: str) -> bool:

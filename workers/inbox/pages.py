@@ -12,6 +12,7 @@ from starlette.responses import HTMLResponse, Response
 
 from tarry.core.parked_note import is_hashed
 from tarry.core.people import APPROVAL
+from workers.inbox.receipts import clock
 from workers.inbox.seen import seen
 
 _HERE = Path(__file__).parent
@@ -41,13 +42,9 @@ HEADERS = {
 """Of every answer of the inbox."""
 
 
-def _utc(at: datetime) -> str:
-    return f"{at.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
-
-
 def _time(at: datetime) -> Markup:
     """A time that the browser may show by its own clock."""
-    return Markup('<time datetime="{}">{}</time>').format(at.astimezone(UTC).isoformat(timespec="seconds"), _utc(at))
+    return Markup('<time datetime="{}">{}</time>').format(at.astimezone(UTC).isoformat(timespec="seconds"), clock(at))
 
 
 _PAGES = Environment(

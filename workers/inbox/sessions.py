@@ -32,7 +32,7 @@ class Sessions:
 
     def begin(self, token: str, now: float) -> tuple[str, str] | None:
         """The person whose token it is, and their session; None when it is nobody's."""
-        known = [name for name, held in self.tokens.items() if _is_same(token, held)]
+        known = [name for name, held in self.tokens.items() if is_same(token, held)]
         if not known:
             return None
         said = {"person": known[0], "until": int(now) + SESSION_SECONDS}
@@ -58,7 +58,7 @@ class Sessions:
             found = json.loads(read_signed(token, [self.key], _FORM))
         except BadToken:
             return False
-        return _is_same(found["bound"], _hash(bound)) and now < found["until"]
+        return is_same(found["bound"], _hash(bound)) and now < found["until"]
 
     def sealed(self, data: object, person: str) -> str:
         """Data that comes back in an address, so that no page says it to anybody else, or that nobody sealed."""
@@ -73,7 +73,8 @@ class Sessions:
         return data if whose == person else None
 
 
-def _is_same(one: str, other: str) -> bool:
+def is_same(one: str, other: str) -> bool:
+    """Whether two secrets are one, in a time that tells nothing of them."""
     # Of hashes, so that not even the length of the right one is told.
     return hmac.compare_digest(_hash(one), _hash(other))
 
