@@ -52,8 +52,9 @@ class Search:
     _ends: float = field(default_factory=lambda: time.monotonic() + SEARCH_SECONDS)
 
     def __enter__(self) -> Search:
-        # A pattern that takes for ever holds the process until it is killed: without its owner nobody would.
-        command = tethered([sys.executable, "-I", matcher.__file__])
+        # A pattern that takes for ever holds the process until it is killed: without its owner nobody would. It has
+        # this process's packages, wherever they are; -P keeps our own files from passing for modules of Python.
+        command = tethered([sys.executable, "-P", matcher.__file__])
         self._process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True
         )

@@ -234,6 +234,24 @@ def test_worker_with_a_thousand_open_files_can_search(env: LocalDirectory) -> No
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
+def test_search_finds_its_packages_where_the_worker_does(env: LocalDirectory, tmp_path: Path) -> None:
+    program = """
+import sys
+from pathlib import Path
+from tarry.coding import LocalDirectory
+from tarry.coding.searching import Search, Wanted
+with Search(LocalDirectory(Path(sys.argv[1])), Wanted(), lambda: False) as search:
+    search.begin()
+    print([name for name, _, _ in search.entries("b")])
+"""
+    bare = [str(Path(sys.base_prefix) / "bin" / "python3"), "-c", program, str(tmp_path)]  # has no packages of its own
+    packages = {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+
+    done = subprocess.run(bare, env={**os.environ, **packages}, cwd=tmp_path, capture_output=True, text=True)
+
+    assert (done.stderr, done.stdout) == ("", "['b/.gitignore', 'b/deep', 'b/important.log', 'b/only', 'b/z.py']\n")
+
+
 def test_links_are_neither_followed_nor_searched(env: LocalDirectory, tmp_path: Path) -> None:
     (tmp_path / "loop").symlink_to(".")
     (tmp_path / "b" / "up").symlink_to("../..")
