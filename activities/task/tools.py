@@ -144,7 +144,7 @@ class ToolActivities:
 
     @activity.defn(name=CLEAN_UP)
     async def clean_up(self, input: ToolRunInput) -> CleanedUp:
-        """Run a tool's cancel hook to its end (spec §4.8).
+        """Run a tool's cancel hook to its end (spec §4.8): where its run was, whoever has the tool now (spec §25.2).
 
         Raises:
             ApplicationError: retryable: the hook raised or took too long, or this worker lacks the tool.

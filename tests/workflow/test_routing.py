@@ -205,6 +205,29 @@ async def test_woken_call_follows_its_tool_to_the_worker_of_a_new_deploy(
     assert described.typed_search_attributes.get(WORKER) == "big"
 
 
+async def test_stopped_call_is_cleaned_up_where_it_ran_though_a_deploy_gives_its_tool_to_another_worker(
+    server: EmbeddedServer, tmp_path: Path
+) -> None:
+    cleaned: list[str] = []
+
+    def cancel(api: ToolApi) -> None:
+        cleaned.append(api.task_id)
+
+    waits = Waits(Sleep(signals=[ANSWER.key("done")], until=HOUR), cancel=cancel)
+    async with idle_stage(server, waiting_app(moved(waits, "gpu")), tmp_path) as on:
+        async with on.worker(), on.special("gpu"):
+            parked = await start(on, moved(waits, "gpu"))
+            await parked.parked()
+        new = waiting_app(moved(waits, "big"))
+        async with on.worker(new), on.special("gpu", new), on.special("big", new):
+            await on.harness.abort(parked.id)
+            outcome = await parked.ends()
+        ran = await scheduled(on.client, parked.id, on.settings.task_queue)
+
+    assert (outcome.code, cleaned) == ("aborted", [parked.id])
+    assert ran == [("tool-run", "gpu"), ("clean-up", "gpu")]
+
+
 async def test_tool_that_moved_back_to_the_default_worker_is_sent_there_by_any_worker_of_its_old_name(
     server: EmbeddedServer, tmp_path: Path
 ) -> None:
