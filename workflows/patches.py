@@ -151,6 +151,13 @@ DECIDED = Patch(
     types=(TOOL_CALL, DURABLE_TASK),
     what="Lists are told what a person decided. Asked only where a delivery that tells of one ended a park.",
 )
+FORGOTTEN = Patch(
+    id="forgotten",
+    since=date(2026, 11, 30),
+    until=date(2028, 1, 1),
+    types=(CONVERSATION,),
+    what="What a run has placed and a reset made its conversation forget is known again. Asked only of such a run.",
+)
 
 PATCHES = (
     MAIL,
@@ -168,5 +175,6 @@ PATCHES = (
     LOOKED_AFTER,
     BEGUN_AGAIN,
     DECIDED,
+    FORGOTTEN,
 )
 """All of them."""

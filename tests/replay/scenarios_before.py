@@ -21,7 +21,7 @@ from tarry.hooks import CallResult, HookApi, HookCall
 from tarry.testing import ScriptedModel, call, calls, say
 from tests.replay.scenarios import archived_in_a_commit
 from tests.replay.scenarios_agents import configured_by_a_steer
-from tests.replay.scenarios_busy import answered_together
+from tests.replay.scenarios_busy import answered_together, forgotten_by_a_reset
 from tests.replay.scenarios_compaction import large_answer_stopped
 from tests.replay.scenarios_gates import decided_by_two_people
 from tests.replay.studio import Studio
@@ -174,6 +174,7 @@ _PLAYS: dict[Patch, Play] = {
     patches.BARE_RELOADS: reloaded_by_a_bare_object,
     patches.LOOKED_AFTER: ended_by_force,
     patches.DECIDED: decided_by_two_people,
+    patches.FORGOTTEN: forgotten_by_a_reset,
 }
 
 BEFORE = {f"before-{patch.id}": _played_before(patch, play) for patch, play in _PLAYS.items()}

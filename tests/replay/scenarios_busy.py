@@ -11,9 +11,11 @@ from tarry.core.protocol import SUBMIT, RunSettings, SubmitInput
 from tarry.models import ModelRequest
 from tarry.testing import Reply, ScriptedModel, call, calls, say
 from tarry.tools import tool
+from tests.replay.scenarios import reset
 from tests.replay.scenarios_gates import sleeping
 from tests.replay.studio import Studio
-from tests.support.held import HeldTool
+from tests.support.held import HeldModel, HeldTool
+from tests.support.stage import app_of
 from tests.support.waiting import eventually
 
 
@@ -135,6 +137,26 @@ async def withdrawn_by_a_stop(studio: Studio) -> None:
     await overtaken_by_a_stop(studio)
 
 
+async def forgotten_by_a_reset(studio: Studio) -> None:
+    """A steer that the last round of the open run has placed comes again, by a reset without signals."""
+    held = HeldTool()
+    model = HeldModel(ScriptedModel([call("work", what="a"), say("fine"), say("fine")]))
+    model.go.set()
+    async with studio.conversation(app_of(model, held.tool)) as (_, conversation):
+        submissions = [await conversation.submit("go")]
+        await held.begun()
+        model.go.clear()
+        model.asked.clear()
+        submissions.append(await conversation.submit("quickly", when_busy="steer"))
+        held.go.set()
+        await model.asked.wait()
+        await reset(studio, conversation.id, "--reapply-exclude", "Signal")
+        await eventually(conversation.view, lambda view: len(view.queued) == 1)
+        model.go.set()
+        for submission in submissions:
+            await submission.wait()
+
+
 BUSY: dict[str, Callable[[Studio], Awaitable[None]]] = {
     scenario.__name__: scenario
     for scenario in (
@@ -144,5 +166,6 @@ BUSY: dict[str, Callable[[Studio], Awaitable[None]]] = {
         woken_by_a_steer,
         overtaken_by_a_stop,
         withdrawn_by_a_stop,
+        forgotten_by_a_reset,
     )
 }

@@ -12,9 +12,10 @@ from tarry.core.conversation import ConversationState
 from tarry.core.keeping import SALVAGE, Salvaged, SalvageInput
 from tarry.core.open_run import OpenRun
 from tarry.core.protocol import GENERATION, RunResult, digest
+from tarry.core.recalling import has_forgotten, recalled
 from tarry.core.run import GenerationInput
 from tarry.core.text import canonical_json
-from workflows import ends, options, spans
+from workflows import ends, options, patches, spans
 from workflows.adopting import adopt, result_of
 from workflows.supervise import StopSwitch
 
@@ -33,6 +34,8 @@ async def run_generation(
         return RunResult(status="unanswered", reason="aborted")
     with spans.conversation(run) as span:
         result = await _ended(state, run, stop, begun)
+        if state.open is not None and has_forgotten(state.open, result) and patches.FORGOTTEN.is_passed():
+            state.open = recalled(state.open, state.inbox, result, workflow.now())
         span.set_attribute(spans.OUTCOME, result.reason or result.status)
     return result
 
