@@ -10,6 +10,7 @@ from tarry import NoSuchConversation
 from tarry.api import StaleRun, TaskFull, ToolApi
 from tarry.core.protocol import ANNOUNCE, AnnounceInput
 from tarry.tools import RetryTool, tool
+from tests.support.parking import counts
 from tests.support.tool_bench import signalling
 from tests.support.tool_host import Host
 from tests.support.waiting import PATIENCE
@@ -55,8 +56,19 @@ async def test_memo_that_is_asked_for_again_and_again_costs_no_event(host: Host)
         call = await host.start(poll)
         outcome = await call.result()
 
+    happened = counts([event async for event in call.fetch_history_events()])
     assert json.loads(outcome.text) == [None] * 51
-    assert (await call.describe()).history_length < 25
+    # A server under load writes down tries of workflow tasks that it would else forget, so they are not counted.
+    assert {name: count for name, count in happened.items() if not name.startswith("WORKFLOW_TASK_")} == {
+        "WORKFLOW_EXECUTION_STARTED": 1,
+        "ACTIVITY_TASK_SCHEDULED": 1,
+        "WORKFLOW_EXECUTION_UPDATE_ACCEPTED": 1,
+        "WORKFLOW_EXECUTION_UPDATE_COMPLETED": 1,
+        "ACTIVITY_TASK_STARTED": 1,
+        "ACTIVITY_TASK_COMPLETED": 1,
+        "WORKFLOW_EXECUTION_COMPLETED": 1,
+    }
+    assert happened["WORKFLOW_TASK_COMPLETED"] < 51
 
 
 async def test_memos_over_the_quota_of_a_call_are_refused(host: Host) -> None:
