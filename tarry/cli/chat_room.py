@@ -52,6 +52,7 @@ class Room:
         self._tell = tell
         self._when_busy: WhenBusy = when_busy
         self._aside: set[tuple[str, object]] = set()
+        self._saying = asyncio.Lock()
         self.commands = self._commands()
 
     @property
@@ -99,7 +100,8 @@ class Room:
             self._tell(Text(problem.text, "red"))
 
     async def _submit(self, text: str, when_busy: WhenBusy) -> None:
-        submission = await self.conversation.submit(text, when_busy=when_busy)
+        async with self._saying:  # of two that are under way at once either may come first
+            submission = await self.conversation.submit(text, when_busy=when_busy)
         self.began.set()
         if submission.view is None:
             self._tell(Text("no worker answers: the server keeps the input until one is up", "yellow"))
@@ -203,7 +205,8 @@ class Room:
         self._tell(Text("  asked for; the summary is placed between two turns", "dim"))
 
     async def _reset(self, handoff: str) -> None:
-        await self.conversation.reset(handoff or None)
+        async with self._saying:
+            await self.conversation.reset(handoff or None)
         self.began.set()
 
     async def _subagents(self, _: str) -> None:

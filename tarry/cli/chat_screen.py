@@ -37,6 +37,8 @@ _CALLS_SHOWN = 6
 _QUEUED_SHOWN = 3
 _REFRESH = 0.5
 _RETRY_PAUSE = 1.0
+_LEAVE_PATIENCE = 10.0
+"""Seconds in which what was typed before somebody left is still sent."""
 
 
 def _keep_private(path: Path) -> None:
@@ -82,6 +84,7 @@ class Screen:
             watching = asyncio.create_task(self._watch())
             try:
                 await self._hear(watching)
+                await self._finish()
             finally:
                 for task in (watching, *self._begun):
                     task.cancel()
@@ -134,6 +137,15 @@ class Screen:
         task = asyncio.create_task(work)
         self._begun.add(task)
         task.add_done_callback(self._begun.discard)
+
+    async def _finish(self) -> None:
+        """Let what was typed be sent: who leaves has said it."""
+        if not self._begun:
+            return
+        self.say(Text("what was typed last is being sent …", "dim"))
+        _, unsent = await asyncio.wait(self._begun, timeout=_LEAVE_PATIENCE)
+        if unsent:
+            self.say(Text("what was typed last may not have been sent: look at the transcript", "yellow"))
 
     async def _watch(self) -> None:
         """Draw each change; a conversation that is new is watched from its first input on."""

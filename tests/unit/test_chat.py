@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import getpass
 import os
 from datetime import UTC, datetime
+from types import SimpleNamespace
 from typing import cast
 
 import pytest
@@ -132,3 +134,20 @@ async def test_answer_of_a_user_without_a_name_is_given_by_number(monkeypatch: p
 
     assert given == [f"user {os.getuid()}"]
     assert [line.plain for line in told] == ["  answer delivered"]
+
+
+async def test_lines_that_are_typed_ahead_are_said_one_after_the_other() -> None:
+    heard = list[str]()
+
+    class Slow:
+        async def submit(self, text: str, **_: object) -> SimpleNamespace:
+            heard.append(f"{text}, sent")
+            await asyncio.sleep(0)
+            heard.append(f"{text}, taken")
+            return SimpleNamespace(view="queued")
+
+    room = Room(cast("Harness", None), cast("Conversation", Slow()), lambda _: None, "steer")
+
+    await asyncio.gather(*(room.take(line) for line in ("one", "/follow two", "three")))
+
+    assert heard == ["one, sent", "one, taken", "two, sent", "two, taken", "three, sent", "three, taken"]
