@@ -33,6 +33,7 @@ from tarry.core.protocol import (
     UnansweredReason,
 )
 from tarry.core.run_settings import RunSettings
+from tarry.core.settled import settled_as
 from tarry.core.subagents.orders import BeginTurn, Begun, Birth, Fetched, FetchTurn
 from tarry.core.text import head_of
 from tarry.core.transcript import Position
@@ -112,14 +113,14 @@ class AgentTurns:
                 raise
             return Begun(failed=f"the conversation {agent_id} is over", is_corrupt=True)
         except WorkflowUpdateFailedError as error:
-            return self._refused(error)
-        return _begun(view)
+            return self._refused(agent_id, error)
+        return _begun(agent_id, view)
 
-    def _refused(self, error: WorkflowUpdateFailedError) -> Begun:
+    def _refused(self, agent_id: str, error: WorkflowUpdateFailedError) -> Begun:
         """What it says that it will always say; anything else is tried again."""
         cause = error.cause
         if isinstance(cause, ApplicationError) and cause.type == DUPLICATE:
-            return _begun(SubmissionView.model_validate(cause.details[0]))
+            return _begun(agent_id, SubmissionView.model_validate(cause.details[0]))
         refusal: TarryError | None = translate(cause)
         if refusal is None and not (isinstance(cause, ApplicationError) and cause.type == INVALID):
             raise error
@@ -162,5 +163,7 @@ class AgentTurns:
         return (texts[-1] if texts else ""), ""
 
 
-def _begun(view: SubmissionView) -> Begun:
-    return Begun(generation_id=view.generation_id, is_queued=not view.generation_id)
+def _begun(agent_id: str, view: SubmissionView) -> Begun:
+    is_over = view.status in ("done", "unanswered")
+    settled = settled_as(agent_id, view) if is_over else None
+    return Begun(generation_id=view.generation_id, is_queued=not view.generation_id, settled=settled)

@@ -11,7 +11,7 @@ from signals.box import Delivery
 from signals.tokens import Signal
 from tarry.core.commits import SendSignal
 from tarry.core.inbox import Record
-from tarry.core.protocol import SubmissionStatus, UnansweredReason, digest
+from tarry.core.protocol import SubmissionStatus, SubmissionView, UnansweredReason, digest
 from tarry.core.text import canonical_json
 
 MAX_ANSWER_BYTES = 32 * 1024
@@ -35,6 +35,19 @@ class Settled(BaseModel):
 
 SUBMISSION_SETTLED = Signal("tarry.submission-settled", 1, Settled, built_in=True)
 """What a task is told whose submission asked for it with `notify`."""
+
+
+def settled_as(conversation_id: str, view: SubmissionView) -> Settled:
+    """What a task would be told of a submission that is over; not its text, which who asks can look up."""
+    return Settled(
+        conversation_id=conversation_id,
+        request_id=view.request_id,
+        status=view.status,
+        reason=view.reason,
+        detail=view.detail,
+        answer=view.answer,
+        was_placed=bool(view.generation_id),
+    )
 
 
 def settled_signal(conversation_id: str, nonce: str, record: Record, answer_text: str | None) -> SendSignal:

@@ -15,6 +15,7 @@ from tarry.core.agent import Agent
 from tarry.core.ledger import Ledger
 from tarry.core.messages import Frozen
 from tarry.core.protocol import UnansweredReason
+from tarry.core.settled import Settled
 from tarry.core.subagents.definition import AgentDefinition, RuntimeMode
 from tarry.core.subagents.protocol import Caller, CompletionStatus, ContextPolicy, Text, TurnNotice
 
@@ -61,13 +62,15 @@ class BeginTurn(Ordered):
 class Begun(Frozen):
     """The user turn is durable; or why it never can be. `is_corrupt`: the conversation is not what it should be.
 
-    `is_queued`: it waits in the conversation, and its end will tell whether it came to stand there.
+    `is_queued`: it waits in the conversation, and its end will tell whether it came to stand there. `settled`: that is
+    over already, as after a reset of the tree, which nobody may tell of again.
     """
 
     generation_id: str = ""
     is_queued: bool = False
     failed: str = ""
     is_corrupt: bool = False
+    settled: Settled | None = None
 
 
 class AbortConversation(Ordered):

@@ -305,6 +305,8 @@ class AgentTurns(Roster):
                 turn.sees(begun.generation_id)
                 if turn.phase == "starting":
                     turn.phase = "running"
+            if begun.settled is not None:
+                self.settled(begun.settled, now)
         elif turn is None or order.request_id not in turn.open:
             return
         elif order.joins:
