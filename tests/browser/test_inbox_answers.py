@@ -243,6 +243,27 @@ async def test_pages_that_stay_open_tell_that_a_question_expired_and_leave_alone
     assert ledger.runs == []
 
 
+async def test_the_page_of_a_question_holds_a_stream_while_somebody_sees_it_and_catches_up_afterwards(
+    server: EmbeddedServer, tmp_path: Path, chromium: Browser
+) -> None:
+    async def show(page: Page, *, hidden: bool) -> None:
+        told = f"{{ value: {str(hidden).lower()}, configurable: true }}"
+        await page.evaluate(f"Object.defineProperty(document, 'hidden', {told})")
+        await page.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
+
+    async with asked(server, tmp_path, chromium, Ledger()) as (_, waiting, inbox), inbox.person("Ana") as listing:
+        single = await listing.context.new_page()
+        await single.goto(f"/inbox/question?task={quote(waiting.id)}")
+        await show(single, hidden=True)
+        await waiting.decide(True, by="ben")
+        await expect(listing.get_by_role("article")).to_have_count(0)
+        unseen = await single.get_by_role("article").get_by_role("status").count()
+        await show(single, hidden=False)
+        await expect(single.get_by_role("article").get_by_role("status")).to_contain_text("Too late: it is over")
+
+    assert unseen == 0
+
+
 async def test_a_page_that_stays_open_renews_its_forms_and_leaves_alone_what_somebody_is_writing(
     server: EmbeddedServer, tmp_path: Path, chromium: Browser, monkeypatch: pytest.MonkeyPatch
 ) -> None:
