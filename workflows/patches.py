@@ -158,6 +158,13 @@ FORGOTTEN = Patch(
     types=(CONVERSATION,),
     what="What a run has placed and a reset made its conversation forget is known again. Asked only of such a run.",
 )
+ADOPTED_ABORTS = Patch(
+    id="adopted-aborts",
+    since=date(2026, 11, 30),
+    until=date(2028, 1, 1),
+    types=(TOOL_CALL, DURABLE_TASK),
+    what="A child task that was adopted and ended without success or words counts as failed. Asked only of such a one.",
+)
 
 PATCHES = (
     MAIL,
@@ -176,5 +183,6 @@ PATCHES = (
     BEGUN_AGAIN,
     DECIDED,
     FORGOTTEN,
+    ADOPTED_ABORTS,
 )
 """All of them."""

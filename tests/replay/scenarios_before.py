@@ -24,6 +24,7 @@ from tests.replay.scenarios_agents import configured_by_a_steer
 from tests.replay.scenarios_busy import answered_together, forgotten_by_a_reset
 from tests.replay.scenarios_compaction import large_answer_stopped
 from tests.replay.scenarios_gates import decided_by_two_people
+from tests.replay.scenarios_tasks import adopted_child_that_failed_for_nobody
 from tests.replay.studio import Studio
 from tests.support.agent_trees import WORK, Grove, Work, children_app
 from tests.support.gating import Ledger, gate, gated_app, start_gated
@@ -175,6 +176,7 @@ _PLAYS: dict[Patch, Play] = {
     patches.LOOKED_AFTER: ended_by_force,
     patches.DECIDED: decided_by_two_people,
     patches.FORGOTTEN: forgotten_by_a_reset,
+    patches.ADOPTED_ABORTS: adopted_child_that_failed_for_nobody,
 }
 
 BEFORE = {f"before-{patch.id}": _played_before(patch, play) for patch, play in _PLAYS.items()}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any
 from unittest import mock
 
@@ -13,12 +14,13 @@ from tarry.api import Received, Send, Start, ToolApi
 from tarry.app import App, Extension
 from tarry.client import DurableTaskHandle
 from tarry.core.expectation import Kept
-from tarry.core.waiting import TaskView
+from tarry.core.waiting import CHILD_END, ChildEnd, TaskView
 from tarry.tasks import DurableTask, Go
 from tarry.testing import ScriptedModel, call, say
 from tarry.tools import Tool, tool
 from tarry.webhooks import expect
 from tarry.webhooks.registry import keep
+from tests.replay.scenarios import reset
 from tests.replay.studio import Studio
 from tests.support.parking import ANSWER, HOUR, YES, Answer, Waits, start, waiting_app
 from tests.support.stage import Stage, kinds
@@ -288,6 +290,44 @@ async def expected_webhooks(studio: Studio) -> None:
         await parked.ends()
 
 
+async def adopted_child_that_was_stopped(studio: Studio) -> None:
+    """A task that waits for two until one fails is reset; then one is stopped, which ends the wait."""
+    await _with_an_adopted_child_stopped(studio, stops_owner=False)
+
+
+async def adopted_child_that_failed_for_nobody(studio: Studio) -> None:
+    """The same, kept from when that ended no wait: the owner is stopped, too."""
+    await _with_an_adopted_child_stopped(studio, stops_owner=True)
+
+
+async def _with_an_adopted_child_stopped(studio: Studio, *, stops_owner: bool) -> None:
+    child: DurableTask[str, str] = DurableTask("test.child", str, str)
+    parent: DurableTask[str, str] = DurableTask("test.parent", str, str)
+    ids: list[str] = []
+
+    @child.phase
+    def listen(topic: str) -> Sleep:
+        return Sleep(signals=[ANSWER.key(topic)], until=HOUR)
+
+    @parent.phase
+    async def begin(text: str, api: ToolApi) -> Wait | str:
+        ids[:] = [(await api.create_task(child, topic, key=topic)).task_id for topic in ("one", "two")]
+        return Wait(ids, "fail_fast") if api.wake is None else "over"
+
+    async with studio.stage(app_with(tasks=(child, parent))) as on:
+        task = await on.harness.start_task(parent, "hi")
+        await eventually(lambda: on.harness.task(task.id), lambda view: view.state == "waiting")
+        await reset(studio, task.id)
+        await eventually(lambda: on.harness.task(task.id), lambda view: view.state == "waiting")
+        owner = on.client.get_workflow_handle(task.id)
+        await on.harness.abort(ids[0])
+        ask: Callable[[], Awaitable[ChildEnd]] = partial(owner.query, CHILD_END, ids[0], result_type=ChildEnd)
+        await eventually(ask, lambda end: end.is_over)
+        if stops_owner:
+            await on.harness.abort(task.id)
+        await task.outcome()
+
+
 TASKS: dict[str, Callable[[Studio], Awaitable[None]]] = {
     play.__name__: play
     for play in (
@@ -304,5 +344,6 @@ TASKS: dict[str, Callable[[Studio], Awaitable[None]]] = {
         awaits_a_nested_call_in_the_middle,
         waits_for_tasks_that_are_no_children,
         expected_webhooks,
+        adopted_child_that_was_stopped,
     )
 }

@@ -23,7 +23,7 @@ from tarry.core.protocol import ABORT, DURABLE_TASK, TOOL_CALL, ResolvedCall, To
 from tarry.core.task_state import Child, State, TaskInput, TaskOutcome, ToolCallInput
 from tarry.core.text import canonical_json
 from tarry.core.waiting import AbortInput, CreateChild
-from workflows import ends, options
+from workflows import ends, options, patches
 from workflows.supervise import LEVEL_SECONDS
 
 MAX_KEY = 100
@@ -133,12 +133,18 @@ class Children:
             found = (ends.read(answer, Adopted) or Adopted(matches=True)).result
         except ActivityError:
             found = None
-        failed = not isinstance(found, dict) or found.get("is_error") or found.get("error")
-        self._state.end_child(key, found, failed=bool(failed))
+        self._state.end_child(key, found, failed=_has_failed(found))
 
     def _ended(self, key: str, outcome: ToolOutcome | TaskOutcome) -> None:
         failed = outcome.is_error if isinstance(outcome, ToolOutcome) else outcome.status != "completed"
         self._state.end_child(key, outcome.model_dump(mode="json"), failed=failed)
+
+
+def _has_failed(found: Any) -> bool:
+    """Whether what an adopted child left is no success: an error of either kind, or a task that was stopped."""
+    if not isinstance(found, dict) or found.get("is_error") or found.get("error"):
+        return True
+    return found.get("status", "completed") != "completed" and patches.ADOPTED_ABORTS.is_passed()
 
 
 def fingerprint(wanted: CreateChild) -> str:
