@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections.abc import Awaitable, Callable
-from datetime import timedelta
 from typing import Any
 
 from temporalio.client import (
@@ -17,14 +16,13 @@ from temporalio.client import (
 from temporalio.exceptions import ApplicationError
 from temporalio.service import RPCError, RPCStatusCode
 
-from tarry.client.errors import NoSuchConversation, SubmissionRefused, is_crowded, translate
+from tarry.client.errors import UPDATE_TIMEOUT, NoSuchConversation, SubmissionRefused, is_crowded, translate
 from tarry.core.compaction_protocol import COMPACT, CompactInput
 from tarry.core.compaction_view import CompactionStatus, CompactionView
 from tarry.core.compactions import REMEMBERED, summary_id
 from tarry.core.protocol import DUPLICATE, SubmissionView
 from tarry.core.views import ConversationView
 
-UPDATE_TIMEOUT = timedelta(seconds=1.5)
 _FIRST_PAUSE = 0.05
 _LONGEST_PAUSE = 1.0
 

@@ -12,12 +12,11 @@ import re
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from signals.data import MAX_DEPTH
+
 MAX_MODEL_BYTES = 50 * 1024
 MAX_MODEL_LINES = 2_000
 """What a model is shown of one text, unless a caller says otherwise (spec §4.11)."""
-
-MAX_DEPTH = 100
-"""Levels of lists and objects in JSON data. Far below what any parser on the way gives up at."""
 
 REPLACEMENT = "\ufffd"
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from signals.data import MAX_DEPTH
 from signals.parking import Park, Wake
 from tarry.core import results
 from tarry.core.protocol import ResolvedCall, ToolOutcome
@@ -34,7 +35,7 @@ from tarry.core.task import (
     is_stale,
 )
 from tarry.core.task_state import Child, State
-from tarry.core.text import MAX_DEPTH, Bounded
+from tarry.core.text import Bounded
 from tarry.core.waiting import ChildEnd
 
 UNSAFE = ResolvedCall(call_id="c", tool="pay")

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tarry.core.text import MAX_DEPTH, Bounded, bound_text, canonical_json, clean_json, clean_text, head_of
+from signals.data import MAX_DEPTH
+from tarry.core.text import Bounded, bound_text, canonical_json, clean_json, clean_text, head_of
 
 wild_text = st.text(st.characters())
 
