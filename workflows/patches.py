@@ -165,6 +165,13 @@ ADOPTED_ABORTS = Patch(
     types=(TOOL_CALL, DURABLE_TASK),
     what="A child task that was adopted and ended without success or words counts as failed. Asked only of such a one.",
 )
+LATE_LOOKUPS = Patch(
+    id="late-lookups",
+    since=date(2026, 11, 30),
+    until=date(2028, 1, 1),
+    types=(CONVERSATION,),
+    what="An input that a Stop overtook while it was looked up ends alone. Asked only where others have come since.",
+)
 
 PATCHES = (
     MAIL,
@@ -184,5 +191,6 @@ PATCHES = (
     DECIDED,
     FORGOTTEN,
     ADOPTED_ABORTS,
+    LATE_LOOKUPS,
 )
 """All of them."""

@@ -213,12 +213,13 @@ class ConversationState(BaseModel):
             return self.open.generation_id
         return generation_id(conversation_id, self.nonce, run)
 
-    def stop(self, *, keeps_steers: bool = True) -> None:
+    def stop(self, *, keeps_steers: bool = True, only: str = "") -> None:
         """A Stop: what is queued ends, but for writes. Steers stand in the transcript first, if it `keeps_steers`.
 
-        It takes them as a boundary does, and they are placed when the open run has ended (spec §7.4).
+        It takes them as a boundary does, and they are placed when the open run has ended (spec §7.4). `only`: the id of
+        one that it overtook; the others came since.
         """
-        steers = self.inbox.steers if keeps_steers else []
+        steers = [item for item in self.inbox.steers if keeps_steers and only in ("", item.request_id)]
         for item in steers:
             self._bring(item.settings)
         if self.open is None:
@@ -226,7 +227,7 @@ class ConversationState(BaseModel):
         else:
             self.inbox.take(steers, self.open.run)
             self.open = self.open.stopped(steers)
-        self.inbox.withdraw_queued()
+        self.inbox.withdraw_queued(only)
 
     def close_run(self, run: OpenRun, result: RunResult, now: datetime, *, keeps_steers: bool = True) -> None:
         """Take over what the run returned and settle its input; of a stopped one also the steers that it left.

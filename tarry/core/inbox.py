@@ -240,12 +240,12 @@ class Inbox(BaseModel):
             return "withdrawn"
         return "already_placed" if request_id in self.live else "settled"
 
-    def withdraw_queued(self) -> None:
-        """End every queued input as aborted; queued writes stay (spec §7.4)."""
-        for item in self.queue:
-            if item.is_input:
-                self.settle(item.request_id, answer=None, reason="aborted")
-        self.queue = self.writes
+    def withdraw_queued(self, only: str = "") -> None:
+        """End every queued input as aborted, or `only` the one with that id; queued writes stay (spec §7.4)."""
+        ended = [item.request_id for item in self.queue if item.is_input and only in ("", item.request_id)]
+        for request_id in ended:
+            self.settle(request_id, answer=None, reason="aborted")
+        self.queue = [item for item in self.queue if not (item.is_input and only in ("", item.request_id))]
 
     @property
     def wants_archiving(self) -> bool:

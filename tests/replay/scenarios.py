@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from collections.abc import Awaitable, Callable
+
+import pytest
 
 from tarry.api import ToolApi
 from tarry.client import Conversation
@@ -12,13 +15,14 @@ from tarry.core.conversation import ConversationInput, ConversationState
 from tarry.core.inbox import RECENT, Record, pack
 from tarry.core.protocol import ABORT, CONVERSATION, SUBMIT, SubmitInput, digest
 from tarry.core.transcript import PAGE_BYTES
+from tarry.entries import EntryReader
 from tarry.models import ModelRequest
 from tarry.testing import Reply, ScriptedModel, Step, call, calls, empty, fail, raw_call, say
 from tarry.tools import tool
 from tests.replay.recorded_app import app as crashing
 from tests.replay.studio import Studio
 from tests.support.archives import archived
-from tests.support.held import HeldModel, HeldTool
+from tests.support.held import HeldMethod, HeldModel, HeldTool
 from tests.support.shell import succeeds
 from tests.support.stage import Stage, app_of
 from tests.support.waiting import eventually
@@ -193,6 +197,29 @@ async def archived_in_a_commit(studio: Studio) -> None:
         await conversation.submission("n0").wait()
 
 
+async def looked_up_while_stopped(studio: Studio) -> None:
+    """An input is looked up slowly when a Stop comes; then commits bring a run, and an input behind it."""
+    work = HeldTool()
+    work.go.set()
+    app = app_of(ScriptedModel.for_each_input([call("work", what="a"), say("fine")]), work.tool)
+    async with studio.conversation(app) as (on, conversation):
+        await _with_an_archive(on, conversation)
+        work.go.clear()
+        with pytest.MonkeyPatch.context() as patch:
+            looking = HeldMethod(patch, EntryReader, "archived")
+            late = asyncio.create_task(conversation.submit("late", request_id="late"))
+            await looking.reached.wait()
+            await conversation.abort()
+            await conversation.commit(inputs=["first"])
+            await work.begun(2)
+            await conversation.commit(inputs=["second"])
+            looking.go.set()
+            await late
+        work.go.set()
+        await eventually(conversation.view, lambda view: not (view.open_generation or view.queued))
+        await ask(conversation, "again")
+
+
 async def refused_signals(studio: Studio) -> None:
     app = app_of(ScriptedModel.for_each_input([say("fine")]))
     async with studio.conversation(app) as (on, conversation):
@@ -335,6 +362,7 @@ RUNS: dict[str, Callable[[Studio], Awaitable[None]]] = {
         long_conversation,
         archived_submissions,
         archived_in_a_commit,
+        looked_up_while_stopped,
         refused_signals,
         reset_run,
         reset_run_that_parted,

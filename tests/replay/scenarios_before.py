@@ -19,7 +19,7 @@ from tarry.core.subagents.protocol import RELOAD
 from tarry.core.waiting import WATCH
 from tarry.hooks import CallResult, HookApi, HookCall
 from tarry.testing import ScriptedModel, call, calls, say
-from tests.replay.scenarios import archived_in_a_commit
+from tests.replay.scenarios import archived_in_a_commit, looked_up_while_stopped
 from tests.replay.scenarios_agents import configured_by_a_steer
 from tests.replay.scenarios_busy import answered_together, forgotten_by_a_reset
 from tests.replay.scenarios_compaction import large_answer_stopped
@@ -177,6 +177,7 @@ _PLAYS: dict[Patch, Play] = {
     patches.DECIDED: decided_by_two_people,
     patches.FORGOTTEN: forgotten_by_a_reset,
     patches.ADOPTED_ABORTS: adopted_child_that_failed_for_nobody,
+    patches.LATE_LOOKUPS: looked_up_while_stopped,
 }
 
 BEFORE = {f"before-{patch.id}": _played_before(patch, play) for patch, play in _PLAYS.items()}

@@ -193,9 +193,9 @@ class Conversation:
         self._stop.set()
         return self._state.open.generation_id
 
-    def _stop_inbox(self) -> None:
+    def _stop_inbox(self, only: str = "") -> None:
         keeps = self._state.inbox.has_steer and patches.OVERTAKEN.is_passed()
-        self._state.stop(keeps_steers=keeps)
+        self._state.stop(keeps_steers=keeps, only=only)
         self._tell_settled()
 
     def _stop_below(self) -> None:
@@ -243,11 +243,13 @@ class Conversation:
 
     def _take_in(self, input: SubmitInput, *, was_stopped: bool) -> Record:
         """Admit a new input; one that a Stop overtook while the archive was asked belongs to what that Stop found."""
+        has_later = was_stopped and any(item.is_input for item in self._state.inbox.queue)
+        only = input.request_id if has_later and patches.LATE_LOOKUPS.is_passed() else ""
         self._state.inbox.admit(input, workflow.now())
         if was_stopped and self._stop.is_set:
-            self._stop_inbox()
+            self._stop_inbox(only)
         elif was_stopped:  # the run that it would have steered is over
-            self._state.inbox.withdraw_queued()
+            self._state.inbox.withdraw_queued(only)
             self._tell_settled()
         self._state.open_next(workflow.now(), workflow.info().workflow_id)
         record = self._state.inbox.find(input.request_id)
