@@ -71,6 +71,7 @@ class Tool:
     sequential: bool = False
     reconcile: Reconcile | None = None
     cancel: Cancel | None = None
+    cancel_always: bool = False
     output: TypeAdapter[Any] | None = None
     takes_api: bool = False
     hears_steers: bool = False
@@ -103,6 +104,7 @@ def tool(
     sequential: bool = False,
     reconcile: Reconcile | None = None,
     cancel: Cancel | None = None,
+    cancel_always: bool = False,
     output: Any = None,
     hears_steers: bool = False,
     result_bytes: int = MAX_MODEL_BYTES,
@@ -119,6 +121,7 @@ def tool(
     sequential: bool = False,
     reconcile: Reconcile | None = None,
     cancel: Cancel | None = None,
+    cancel_always: bool = False,
     output: Any = None,
     hears_steers: bool = False,
     result_bytes: int = MAX_MODEL_BYTES,
@@ -139,6 +142,7 @@ def tool(
             while parked, stopped after a wake, or a woken unsafe run that was cut off. Takes the call's
             arguments and `api`, as far as it names them; must be idempotent, is tried again when it
             raises (spec §4.8).
+        cancel_always: it runs after every Stop, also of a call that has not parked: for what a run begins outside.
         output: the type of what programs that call the tool read; a result that does not fit it is an error
             to them. Without one they read the result's text.
         hears_steers: while the call is open, a steer that is queued is told to it: the key `STEER_KEY` of
@@ -165,6 +169,7 @@ def tool(
             sequential=sequential,
             reconcile=reconcile,
             cancel=cancel,
+            cancel_always=cancel_always,
             output=TypeAdapter(output) if output is not None else None,
             takes_api=API_PARAMETER in inspect.signature(function).parameters,
             hears_steers=hears_steers,

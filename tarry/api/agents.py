@@ -86,7 +86,10 @@ class TreeApi(Protocol):
         ...
 
     async def interrupt(self, target: str, *, key: str = "") -> Interrupted:
-        """Stop what a descendant does, and all below it; the key is told when that is over."""
+        """Stop what a descendant does, and all below it; the key is told when that is over.
+
+        The target `$own` is the agent that this very call has started.
+        """
         ...
 
     async def report(self, text: str) -> str:

@@ -68,6 +68,11 @@ class DeclaredTool(Protocol):
         """What cleans up after a call that has parked, if anything does."""
         ...
 
+    @property
+    def cancel_always(self) -> bool:
+        """Whether that cleans up after any call that is stopped."""
+        ...
+
 
 def resolve_calls(
     message: AssistantMessage, tools: Mapping[str, DeclaredTool], gated: HookKind = "", heard: HookKind = ""
@@ -105,7 +110,7 @@ def _resolve(
         replay=tool.replay,
         sequential=tool.sequential,
         reconciles=tool.reconcile is not None,
-        cancels="never" if tool.cancel is None else "parked",
+        cancels="never" if tool.cancel is None else "always" if tool.cancel_always else "parked",
         timeout=tool.timeout.total_seconds(),
         hears_steers=tool.hears_steers,
         worker=tool.worker,

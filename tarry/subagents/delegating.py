@@ -17,7 +17,7 @@ from signals.parking import Sleep
 from tarry.api import ToolApi
 from tarry.client.errors import AgentRefused, NoSuchAgents
 from tarry.core.messages import Frozen
-from tarry.core.subagents.protocol import AGENT_UPDATE, ContextMode, ContextPolicy, Started
+from tarry.core.subagents.protocol import AGENT_UPDATE, OWN, ContextMode, ContextPolicy, Started
 from tarry.subagents.telling import RESULT_BYTES, answer_result, refusals_are_results
 from tarry.tools import ToolResult, tool
 
@@ -44,10 +44,9 @@ OutputSchema = Annotated[
 
 
 async def stop_child(api: ToolApi) -> None:
-    """Stop the child of a call that was stopped while it waited; the Stop of a whole run does that by itself."""
-    if api.checkpoint is not None:
-        with contextlib.suppress(AgentRefused, NoSuchAgents):
-            await api.agents.interrupt(_Awaited(**api.checkpoint).path)
+    """Stop the child that a call has started which is stopped by itself; the Stop of a whole run does that anyway."""
+    with contextlib.suppress(AgentRefused, NoSuchAgents):
+        await api.agents.interrupt(OWN)
 
 
 class Context(Frozen):
@@ -61,7 +60,7 @@ class Context(Frozen):
     )
 
 
-@tool(replay="safe", cancel=stop_child, output=Any, result_bytes=RESULT_BYTES)
+@tool(replay="safe", cancel=stop_child, cancel_always=True, output=Any, result_bytes=RESULT_BYTES)
 @refusals_are_results
 async def subagent(
     agent: AgentName,
@@ -81,7 +80,7 @@ async def subagent(
     return await _delegated(api, agent, prompt, description, task_name, policy, output_schema)
 
 
-@tool(replay="safe", cancel=stop_child, output=Any, result_bytes=RESULT_BYTES)
+@tool(replay="safe", cancel=stop_child, cancel_always=True, output=Any, result_bytes=RESULT_BYTES)
 @refusals_are_results
 async def subagent_fork(
     agent: AgentName,

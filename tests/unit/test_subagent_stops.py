@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tarry.core.subagents.orders import AbortConversation, Aborted, BeginTurn, Begun, Grant, TellCall
-from tarry.core.subagents.protocol import StopBelow
+from tarry.core.subagents.protocol import OWN, StopBelow
 from tests.support.trees import NOW, Bench, refusal
 
 
@@ -304,3 +304,16 @@ def test_a_stop_of_a_conversation_that_nobody_knows_changes_nothing() -> None:
     before = bench.tree.model_copy(deep=True)
     bench.tree.stopped(StopBelow(conversation_id="other", run=1), NOW)
     assert bench.tree == before
+
+
+def test_a_call_stops_the_agent_that_it_has_started_itself_and_no_other() -> None:
+    bench = Bench()
+    first, second, third = (bench.caller(call=f"t9.{slot}") for slot in range(3))
+    for name, by in (("a", first), ("b", second)):
+        bench.start(name, by=by)
+    bench.work()
+    assert bench.interrupt(OWN, by=first).path == "/root/a"
+    assert aborted(bench) == ["/root/a"]
+    assert bench.interrupt(OWN, by=first).path == "/root/a"
+    assert refusal(lambda: bench.interrupt(OWN, by=third)) == "unknown_target"
+    assert states(bench)["/root/b"] == "running"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,10 @@ import pytest
 
 from activities.conversation.sending import SendActivities
 from tarry.client.agent_host import AgentHost
+from tarry.client.agents import AgentTree
 from tarry.core.subagents.ceilings import LIFECYCLE
+from tarry.core.subagents.definition import RuntimeMode
+from tarry.core.subagents.protocol import StartAgent, Started
 from tarry.core.transcript import ToolFacts
 from tarry.embedded import EmbeddedServer
 from tarry.store import BlobStore
@@ -187,6 +191,34 @@ async def test_stop_of_the_call_alone_stops_its_child_and_the_run_goes_on(
         await made.becomes("/root/look", "idle")
 
     assert (answer.end, answer.codes) == ("done", ["aborted"])
+
+
+@pytest.mark.parametrize("mode", ["foreground", "background"])
+async def test_stop_of_a_call_alone_that_has_started_its_child_and_not_returned_stops_the_child(
+    server: EmbeddedServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: RuntimeMode
+) -> None:
+    """Given a call whose request to start a child was taken, when it is stopped before it parks or has its result,
+    nothing of that child works on, and the run goes on."""
+    held = HeldTool()
+    child = [call("work", what="a"), say("found")]
+    start, answered = AgentTree.start, asyncio.Event()
+
+    async def started_and_not_told(tree: AgentTree, request: StartAgent) -> Started:
+        started = await start(tree, request)
+        await answered.wait()
+        return started
+
+    monkeypatch.setattr(AgentTree, "start", started_and_not_told)
+    async with delegation(server, tmp_path, DELEGATES, {"scout": child}, mode=mode, tools=[held.tool]) as made:
+        first = await made.root.submit("go")
+        await held.begun()
+        [task_id] = [one.id for one in await made.calls() if one.tool == "subagent"]
+        await made.on.harness.abort(task_id)
+        answer = await answer_to(made.root, first)
+        row = await made.becomes("/root/look", "idle")
+
+    assert (answer.end, answer.codes) == ("done", ["aborted"])
+    assert row.turns == 1
 
 
 FILES = {"type": "object", "properties": {"files": {"type": "integer"}}, "required": ["files"]}

@@ -279,6 +279,10 @@ class Reported(Frozen):
     caller: Caller
 
 
+OWN = "$own"
+"""The target of an interrupt that means the agent which this very call has started."""
+
+
 class Interrupt(Frozen):
     """Stop what a descendant does, and everything below it; its conversation stays.
 

@@ -11,7 +11,7 @@ from typing import Literal
 from tarry.core.subagents.completions import Waiter
 from tarry.core.subagents.orders import AbortConversation
 from tarry.core.subagents.paths import is_below
-from tarry.core.subagents.protocol import Caller, Interrupt, Interrupted, StopBelow
+from tarry.core.subagents.protocol import OWN, Caller, Interrupt, Interrupted, StopBelow
 from tarry.core.subagents.record import AgentRecord, Turn
 from tarry.core.subagents.refusing import Refused
 from tarry.core.subagents.turns import AgentTurns
@@ -49,6 +49,10 @@ class Stops(AgentTurns):
         return interrupted
 
     def _descendant(self, caller: Caller, reference: str) -> AgentRecord:
+        if reference == OWN:
+            if (own := self.started_by(caller.task_id)) is None:
+                raise Refused("unknown_target", "this call has started no agent")
+            return own
         base = self.path_of(caller.conversation_id)
         path = self.paths.find(reference, base)
         if not is_below(path, base):
