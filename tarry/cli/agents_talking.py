@@ -10,15 +10,15 @@ import typer
 
 from tarry.cli.agents_tree import ConversationArgument, find_tree
 from tarry.cli.exits import ExitCode, Problem
+from tarry.cli.inputs import request_option, required_text
 from tarry.cli.output import JsonOption, Output
 from tarry.cli.running import run_async
-from tarry.cli.serving import required_text
 from tarry.client.agent_host import AgentHost
 from tarry.client.errors import AgentRefused
 from tarry.store import BlobStore
 
 PathArgument = Annotated[str, typer.Argument(help="The agent: its path, from /root or relative, or its id.")]
-RequestId = Annotated[str | None, typer.Option(help="Names the request for ever: a repeat under it does nothing more.")]
+RequestId = Annotated[str | None, request_option("the request for ever: a repeat under it does nothing more.")]
 
 _INSTEAD: dict[str, str] = {
     "unknown_target": "`tarry agents tree {conversation}` shows what there is",

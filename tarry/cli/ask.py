@@ -10,11 +10,12 @@ import typer
 
 from tarry.cli.answers import conclude, ids
 from tarry.cli.exits import ExitCode, Problem
+from tarry.cli.inputs import required_text
 from tarry.cli.live import settled
 from tarry.cli.output import JsonOption, Output
 from tarry.cli.processes import DATABASE, AppOption, DatabaseOption, ended
 from tarry.cli.running import run_async
-from tarry.cli.serving import Serving, Wanted, conversation_of, required_text, serving
+from tarry.cli.serving import Serving, Wanted, conversation_of, serving
 from tarry.client import Conversation, Submission
 from tarry.core.protocol import SubmissionView
 from tarry.processes import Child

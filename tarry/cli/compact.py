@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from tarry.cli.exits import ExitCode, Problem
+from tarry.cli.inputs import request_option
 from tarry.cli.output import JsonOption, Output
 from tarry.cli.running import run_async
 from tarry.cli.serving import conversation_of
@@ -24,7 +25,7 @@ _TOLD = {
 def compact(
     conversation: Annotated[str, typer.Argument(help="The conversation.")],
     instructions: Annotated[str, typer.Option(help="What the summary is to attend to.")] = "",
-    request_id: Annotated[str | None, typer.Option(help="Names it: a repeat under it asks for nothing new.")] = None,
+    request_id: Annotated[str | None, request_option("it: a repeat under it asks for nothing new.")] = None,
     wait: Annotated[bool, typer.Option(help="Wait until the summary is placed.")] = True,
     timeout: Annotated[float | None, typer.Option(min=0, help="Seconds to wait; for ever by default.")] = None,
     as_json: JsonOption = False,

@@ -119,14 +119,3 @@ def conversation_of(harness: Harness, conversation_id: str | None) -> Conversati
         return harness.conversation(conversation_id)
     except ValueError as error:
         raise Problem(ExitCode.PUT_RIGHT, "bad_id", str(error)) from None
-
-
-def required_text(text: str) -> str:
-    """An input that says something.
-
-    Raises:
-        Problem: it is blank.
-    """
-    if not text.strip():
-        raise Problem(ExitCode.PUT_RIGHT, "no_text", "the input is blank: give a text")
-    return text

@@ -9,10 +9,11 @@ import typer
 
 from tarry.cli.answers import conclude, facts, ids
 from tarry.cli.exits import ExitCode, Problem
+from tarry.cli.inputs import request_option, required_text
 from tarry.cli.live import doing_now, settled
 from tarry.cli.output import JsonOption, Output
 from tarry.cli.running import run_async
-from tarry.cli.serving import conversation_of, required_text
+from tarry.cli.serving import conversation_of
 from tarry.client import Harness, Submission
 from tarry.core.protocol import SubmissionView, WhenBusy
 
@@ -21,7 +22,7 @@ def submit(
     text: Annotated[str, typer.Argument(help="The input.")],
     conversation: Annotated[str | None, typer.Option(help="Its conversation; a new one by default.")] = None,
     request_id: Annotated[
-        str | None, typer.Option(help="Names the input for ever: a repeat under it runs nothing and gives the first.")
+        str | None, request_option("the input for ever: a repeat under it runs nothing and gives the first.")
     ] = None,
     when_busy: Annotated[
         WhenBusy, typer.Option(help="If a run is open: join it after its round of tools, queue behind it, or refuse.")

@@ -11,16 +11,17 @@ import typer
 
 from tarry.cli.answers import ids
 from tarry.cli.exits import ExitCode
+from tarry.cli.inputs import request_option, required_text
 from tarry.cli.output import JsonOption, Output
 from tarry.cli.running import run_async
-from tarry.cli.serving import conversation_of, required_text
+from tarry.cli.serving import conversation_of
 from tarry.client import Harness, Submission
 from tarry.core.protocol import SubmissionView
 
 Kind = Literal["note", "user"]
 ConversationArgument = Annotated[str, typer.Argument(help="The conversation.")]
 RequestOption = Annotated[
-    str | None, typer.Option(help="Names the entry for ever: a repeat under it writes nothing and gives the first.")
+    str | None, request_option("the entry for ever: a repeat under it writes nothing and gives the first.")
 ]
 
 _WHY_NOT = {

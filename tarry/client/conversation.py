@@ -329,6 +329,7 @@ class Conversation(Watched):
             InboxFull: too many are asked for.
             InputTooLarge: the instructions have over 16,384 characters.
             ServerUnavailable: no server answers.
+            ValueError: the request id has over 200 characters.
         """
         if len(instructions) > MAX_INSTRUCTIONS:
             raise InputTooLarge(f"instructions of {len(instructions)} characters; {MAX_INSTRUCTIONS} are allowed")

@@ -13,7 +13,7 @@ from tarry.core.agent import ForAgent
 from tarry.core.compaction_view import CompactionReason
 from tarry.core.ledger import Ledger
 from tarry.core.messages import Frozen, Usage
-from tarry.core.protocol import ModelFailure, RunSettings
+from tarry.core.protocol import MAX_REQUEST_ID, ModelFailure, RunSettings
 from tarry.core.thresholds import Thresholds
 from tarry.core.transcript import Position
 
@@ -29,7 +29,7 @@ MAX_INSTRUCTIONS = 16 * 1024
 class CompactInput(Frozen):
     """A person wants the context compacted. `instructions` say what the summary is to attend to."""
 
-    request_id: str = Field(default="", max_length=200, description="names it; empty: a new one is drawn")
+    request_id: str = Field(default="", max_length=MAX_REQUEST_ID, description="names it; empty: a new one is drawn")
     instructions: str = Field(default="", max_length=MAX_INSTRUCTIONS)
     settings: RunSettings = RunSettings()
 

@@ -65,6 +65,9 @@ RETRY_TOOL = "tarry.retry-tool"
 OWNER_MEMO = "tarry.owner"
 """The memo by which a conversation names the task that owns it."""
 
+MAX_REQUEST_ID = 200
+"""Characters."""
+
 SLICE_BYTES = 1024 * 1024
 """The largest slice of entries a query answers with."""
 
@@ -90,7 +93,7 @@ class SubmitInput(Frozen):
 
     content: str
     request_id: str = Field(
-        default="", max_length=200, description="names the submission for ever; empty: a new one is drawn"
+        default="", max_length=MAX_REQUEST_ID, description="names the submission for ever; empty: a new one is drawn"
     )
     when_busy: WhenBusy = "follow_up"
     settings: RunSettings = RunSettings()

@@ -77,6 +77,12 @@ def test_every_command_says_in_one_line_that_no_server_answers(words: str, capsy
     assert err == f"tarry: {told['error']['message']}\n"
 
 
+NAMED = (
+    *(["submit", "hello"], ["write", "c", "hello"], ["reset", "c"], ["compact", "c"]),
+    *(["agents", "message", "c", "/root/a", "hello"], ["agents", "interrupt", "c", "/root/a"]),
+)
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
@@ -90,6 +96,7 @@ def test_every_command_says_in_one_line_that_no_server_answers(words: str, capsy
         (["ask", "hello", "--embedded"], "set OPENAI_API_KEY"),
         (["shout"], "No such command 'shout'"),
         (["ps", "--loud"], "--loud"),
+        *(([*words, "--request-id", "x" * 201], "it has 201 characters; 200 are allowed") for words in NAMED),
     ],
 )
 def test_bad_arguments_are_one_line(words: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
