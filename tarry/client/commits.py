@@ -36,6 +36,8 @@ from tarry.core.text import canonical_json, clean_text
 from tarry.documents import Edit
 from tarry.settings import Settings
 
+MAX_KEY = 100
+"""Characters of a task's key that its id shows; of a longer one it has a digest."""
 PATIENCE = timedelta(seconds=30)
 """How long a conversation may take to answer."""
 ATTEMPTS = 10
@@ -68,7 +70,7 @@ class Sender:
         """The commit, its parts checked, without edits; without a key it is one that is never repeated.
 
         Raises:
-            ValueError: a task's input does not fit.
+            ValueError: a task's input does not fit, or no task could take a signal's key or value.
             Unreadable: a value does not fit its token.
         """
         scope = f"{self.prefix}#{key or uuid.uuid4().hex}"
@@ -86,7 +88,8 @@ class Sender:
 
     def _started(self, start: Start[Any]) -> StartTask:
         call = start.task.call(start.input)
-        name = start.key if start.key.isascii() and start.key.isalnum() else "#" + digest(start.key)
+        is_plain = len(start.key) <= MAX_KEY and start.key.isascii() and start.key.isalnum()
+        name = start.key if is_plain else "#" + digest(start.key)
         settings = self.settings.run_settings()
         return StartTask(
             task_id=f"{self.owner}/k.{name}",
@@ -103,6 +106,8 @@ def _sent(scope: str, send: Send[Any]) -> SendSignal:
         version=send.token.version,
         delivery_id=digest(canonical_json([scope, send.task_id, send.token.name, send.key])),
     )
+    if (problem := delivery.problem) is not None:
+        raise ValueError(f"the signal {delivery.signal} to {send.task_id}: {problem}")
     return SendSignal(task_id=send.task_id, delivery=delivery)
 
 
