@@ -40,20 +40,16 @@ class MustPark(BaseException):
     No `Exception`, so that no `except Exception` of the application takes it for its own.
     """
 
-    def __init__(self, request: ParkRequest) -> None:
+    def __init__(self) -> None:
         super().__init__("this run makes room until the call that it awaits has ended")
-        self.request = request
-
-
-def must_park(error: BaseException | None) -> ParkRequest | None:
-    """The park for which code was unwound, also where a task group put that into a group; None: it was not."""
-    if isinstance(error, BaseExceptionGroup):
-        return next(filter(None, map(must_park, error.exceptions)), None)
-    return error.request if isinstance(error, MustPark) else None
 
 
 class Nesting:
-    """Creates and awaits for one run. `may_park`: the code may be run again from its beginning."""
+    """Creates and awaits for one run. `may_park`: the code may be run again from its beginning.
+
+    `park`: for which the code was unwound, whatever it made of that: a task group hides it in a group, and a gather
+    may give it back as a value.
+    """
 
     def __init__(
         self, client: Client, input: ToolRunInput, registry: Registry, at_home: AtHome, *, may_park: bool
@@ -69,6 +65,7 @@ class Nesting:
         self._call = call_of(client, input)
         self._attempt = activity.info().attempt
         self._positions = itertools.count(1)
+        self.park: ParkRequest | None = None
 
     def start_task(self, task: DurableTask[Any, R], input: Any, key: str) -> Future[ChildTask[R]]:
         """Create a durable task; raises as `ToolApi.create_task`."""
@@ -124,7 +121,8 @@ class Nesting:
         except WorkflowFailureError:
             return None
         except TimeoutError:
-            raise MustPark(ParkRequest(kind="park", on=(task_id,), resume=True)) from None
+            self.park = ParkRequest(kind="park", on=(task_id,), resume=True)
+            raise MustPark from None
 
 
 @dataclass(frozen=True)

@@ -44,6 +44,7 @@ from tarry.core.protocol import (
 from tarry.core.results import Diagnostic, plain_json
 from tarry.core.subagents.protocol import tree_of
 from tarry.core.text import canonical_json, clean_text
+from tarry.core.waiting import ParkRequest
 from tarry.environment import Environment, NoEnvironment, Place
 from tarry.hooks import TaskHook
 
@@ -154,6 +155,11 @@ class RunApi(Outreach):
     def wake(self) -> Wake | None:
         """Why it runs again."""
         return self._input.wake
+
+    @property
+    def park(self) -> ParkRequest | None:
+        """For which the code was unwound, since it awaited a child for long."""
+        return self._nesting.park
 
     @property
     def checkpoint(self) -> Any:

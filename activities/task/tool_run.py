@@ -22,7 +22,6 @@ from activities.output import Output
 from activities.runner import Ended, StopReason, ToolThread, stop_reason
 from activities.task.asking import call_of, is_after_reset, start_update
 from activities.task.cycles import check_no_cycle
-from activities.task.nesting import must_park
 from activities.task.timelines import Before, intent_before
 from activities.task.tool_api import Host, Purpose, RunApi
 from activities.task.tool_spans import count_run
@@ -280,8 +279,8 @@ class ToolRun:
             ended = await self._isolated(self._code(arguments, api, stop), api, stop, timeout)
         except TimedOut:
             return results.timed_out(tool.name, timeout, self._output.tail, self._diagnostics)
-        if (request := must_park(ended.error)) is not None:
-            return request
+        if api.park is not None:
+            return api.park
         if isinstance(ended.error, ForeignPark):
             return results.invalid_park(tool.name, str(ended.error), self._output.tail, self._diagnostics)
         if ended.error is not None:

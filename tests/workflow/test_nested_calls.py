@@ -8,59 +8,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pydantic import BaseModel
 
-from activities.task import nesting
 from tarry import App, DurableTask, Extension, Received, Signal, Sleep, ToolApi, ToolResult, Wait
 from tarry.embedded import EmbeddedServer
 from tarry.testing import ScriptedModel, call, calls, say
-from tarry.tools import Tool, tool
+from tarry.tools import tool
 from tests.support.answers import ask
-from tests.support.stage import Stage, stage
+from tests.support.nesting_app import NEWS, News, app_with, deliver, view_of
+from tests.support.stage import stage
 from tests.support.waiting import eventually
 from workflows import supervise
-
-
-class News(BaseModel):
-    text: str
-
-
-NEWS = Signal("app.news", 1, News)
-
-
-@tool(replay="safe")
-async def research(topic: str, api: ToolApi) -> Sleep | str:
-    """Wait for news of a topic."""
-    match await api.read_signal(NEWS, topic):
-        case Received(value=news):
-            return f"{topic}: {news.text}"
-        case _:
-            return Sleep(signals=[NEWS.key(topic)], until=timedelta(hours=1))
-
-
-@tool(output=News)
-def report(text: str) -> News:
-    """Report something."""
-    return News(text=text)
-
-
-@tool
-def fails() -> str:
-    """Fail."""
-    raise ValueError("broken")
-
-
-def app_with(outer: Tool, *tools: Tool, tasks: tuple[DurableTask[Any, Any], ...] = ()) -> App:
-    model = ScriptedModel.for_each_input([calls(call(outer.name)), say("done")])
-    extension = Extension("test", [outer, research, report, fails, *tools], [NEWS], tasks)
-    return App(model=model, extensions=[extension])
-
-
-async def deliver(on: Stage, task_id: str, topic: str) -> str:
-    sent = await eventually(
-        lambda: on.harness.signal(task_id, NEWS, topic, News(text="it rains")), lambda sent: sent.answer != "not_found"
-    )
-    return sent.answer
 
 
 async def test_nested_results_reach_their_caller_and_not_the_model(server: EmbeddedServer, tmp_path: Path) -> None:
@@ -140,70 +97,6 @@ async def test_a_failure_ends_a_wait_that_fails_fast_and_what_still_lives_is_sto
     assert ended["code"] == "aborted"
 
 
-async def test_safe_code_that_awaits_a_parked_call_makes_room_and_goes_on_with_the_same_keys(
-    server: EmbeddedServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    runs: list[tuple[str, int, str]] = []
-
-    @tool(replay="safe")
-    async def outer(api: ToolApi) -> str:
-        runs.append((api.idempotency_key, api.attempt, str(api.wake)))
-        first = await api.execute_tool("report", {"text": "hi"})
-        with monkeypatch.context() as patch:
-            if api.attempt == 1:
-                patch.setattr(nesting, "PATIENCE", 0.2)
-            second = await api.execute_tool("research", {"topic": "a"})
-        return f"{first.structured['text']} {second.text}"
-
-    async with stage(server, app_with(outer), tmp_path) as on:
-        conversation = on.harness.conversation("nested-room")
-        submission = await conversation.submit("go")
-        owner = f"nested-room~{(await conversation.view()).nonce}/g1/t1.0"
-        view = await eventually(lambda: _view(on, owner), lambda found: found is not None and found.state == "waiting")
-        assert view is not None
-        await deliver(on, view.on[0], "a")
-        await submission.wait()
-        texts = [e.message.text for e in await conversation.transcript() if e.kind == "tool_result" and e.message]
-
-    assert texts == ["hi a: it rains"]
-    assert runs == [(runs[0][0], 1, "None"), (runs[0][0], 2, "None")], "same key, wake and checkpoint: a rerun"
-
-
-async def _view(on: Stage, task_id: str) -> Any:
-    try:
-        return await on.harness.task(task_id)
-    except Exception:
-        return None
-
-
-async def test_calls_that_are_awaited_in_a_task_group_make_room_as_well(
-    server: EmbeddedServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(nesting, "PATIENCE", 0.2)
-
-    @tool(replay="safe")
-    async def outer(api: ToolApi) -> str:
-        async with asyncio.TaskGroup() as group:
-            both = [group.create_task(api.execute_tool("research", {"topic": name}, key=name)) for name in ("a", "b")]
-        return " & ".join(done.result().text for done in both)
-
-    async with stage(server, app_with(outer), tmp_path) as on:
-        conversation = on.harness.conversation("nested-group")
-        submission = await conversation.submit("go")
-        owner = f"nested-group~{(await conversation.view()).nonce}/g1/t1.0"
-        left = {"a", "b"}
-        while left:
-            view = await eventually(lambda: _view(on, owner), lambda found: found is not None and bool(found.on))
-            assert view is not None
-            topic = view.on[0].removeprefix(f"{owner}/k.")
-            await deliver(on, view.on[0], topic)
-            left.discard(topic)
-        await submission.wait()
-        texts = [e.message.text for e in await conversation.transcript() if e.kind == "tool_result" and e.message]
-
-    assert texts == ["a: it rains & b: it rains"]
-
-
 async def test_a_key_with_other_arguments_and_a_missing_key_after_a_wake_are_errors(
     server: EmbeddedServer, tmp_path: Path
 ) -> None:
@@ -265,7 +158,7 @@ async def test_a_child_that_is_terminated_from_outside_is_an_end_like_any_other(
     async with stage(server, app_with(outer), tmp_path) as on:
         submission = await on.harness.conversation("nested-killed").submit("go")
         await eventually(lambda: _value(bool(ids)))
-        await eventually(lambda: _view(on, ids[0]), lambda found: found is not None and found.state == "sleeping")
+        await eventually(lambda: view_of(on, ids[0]), lambda found: found is not None and found.state == "sleeping")
         await on.client.get_workflow_handle(ids[0]).terminate()
         await submission.wait()
         entries = await on.harness.conversation("nested-killed").transcript()
@@ -354,8 +247,8 @@ async def test_a_wait_that_closes_a_circle_is_refused_and_names_it(server: Embed
     async with stage(server, app, tmp_path) as on:
         two = await on.harness.start_task(second, None, key="circle-two")
         one = await on.harness.start_task(waits, [two.id], key="circle-one")
-        await eventually(lambda: _view(on, one.id), lambda found: found is not None and found.state == "waiting")
-        await eventually(lambda: _view(on, two.id), lambda found: found is not None and found.state == "sleeping")
+        await eventually(lambda: view_of(on, one.id), lambda found: found is not None and found.state == "waiting")
+        await eventually(lambda: view_of(on, two.id), lambda found: found is not None and found.state == "sleeping")
         await on.harness.signal(two.id, go, "go", one.id)
 
         assert f"closes a circle: {two.id} -> {one.id} -> {two.id}" in (await two.outcome()).error
