@@ -109,7 +109,7 @@ class Expectation:
         return True
 
     def keep(self, kept: Kept) -> None:
-        """Keep a webhook until it has reached a target; nothing when it is here already or there is no room."""
+        """Keep a webhook until it has reached a target; none that is here already, is no JSON data, or has no room."""
         if any(one.delivery_id == kept.delivery_id for one in self.kept) or not _is_json(kept.value):
             return
         # As the gateway judges before it answers, by what is here already: what it took is not dropped here.
